@@ -1,0 +1,1 @@
+"""Recordings: the schema and its store, one SQLite file a run."""
