@@ -1,0 +1,407 @@
+"""Every operation on virtual tensors comes through here.
+
+Python kernels are registered for the dispatch keys of virtual tensors. An operation that has a *stand-in* (see `kernels`)
+is answered by it. Any other is answered by its shape: PyTorch's own meta kernel says what comes out, once for each
+combination of shapes, and memory is allocated for it. Operations that PyTorch composes of others in C++ are left alone:
+they come here in parts, as they reach CUDA.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import torch
+
+from flatout.virtual import machine as machines
+from flatout.virtual import values
+from flatout.virtual.tensor import (
+    HOST_INDEX,
+    Allocation,
+    allocation_of,
+    as_meta,
+    as_virtual,
+    native_device,
+    new_meta,
+    new_tensor,
+    shown_device,
+    span_bytes,
+)
+
+Handler: TypeAlias = Callable[..., Any]
+KEYS = ("CUDA", "HPU")
+_Tensor = torch.Tensor
+
+
+class Operator:
+    """What must be known of one ATen operator overload.
+
+    Attributes:
+        overload: the ``torch._ops.OpOverload``.
+        name: as ``aten::add.Tensor``.
+        written: for each return value, the position or keyword of the argument that it is, or None where it is new.
+        out_names: keyword arguments that are written to (``out=``).
+        random: draws random numbers.
+    """
+
+    __slots__ = ("arguments", "name", "number", "out_names", "overload", "random", "written", "writes")
+
+    def __init__(self, number: int, overload: Any) -> None:
+        schema = overload._schema
+        self.number = number
+        self.overload = overload
+        self.name = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
+        self.arguments = tuple(argument.name for argument in schema.arguments)
+        self.random = torch.Tag.nondeterministic_seeded in overload.tags
+        sources: dict[str, int | str] = {}
+        self.writes: list[int | str] = []
+        out_names = []
+        for position, argument in enumerate(schema.arguments):
+            alias = argument.alias_info
+            if alias is None or not alias.is_write:
+                continue
+            where: int | str = argument.name if argument.kwarg_only else position
+            self.writes.append(where)
+            if argument.kwarg_only:
+                out_names.append(argument.name)
+            for mark in alias.before_set:
+                sources[mark] = where
+        self.out_names = frozenset(out_names)
+        self.written: tuple[int | str | None, ...] = tuple(
+            next((sources[mark] for mark in returned.alias_info.before_set if mark in sources), None)
+            if returned.alias_info is not None
+            else None
+            for returned in schema.returns
+        )
+
+
+_operators: dict[str, Operator] = {}
+_specs: dict[Any, Any] = {}
+_metas: dict[Any, torch.Tensor] = {}
+# What a single-argument float does to an output's shape is nothing; its type is enough of a key.
+_shapeless = (float, complex)
+
+
+def operator(name: str) -> Operator:
+    """The operator of that name, as ``aten::add.Tensor``."""
+    known = _operators.get(name)
+    if known is None:
+        space, _, rest = name.partition("::")
+        packet, _, overload = rest.partition(".")
+        found = getattr(getattr(getattr(torch.ops, space), packet), overload or "default")
+        known = _operators[name] = Operator(len(_operators), found)
+    return known
+
+
+class _Described:
+    """The arguments of one call: a key for the cache, and the virtual tensors among them."""
+
+    __slots__ = ("host", "index", "key", "tensors")
+
+    def __init__(self, number: int) -> None:
+        self.key: list[Any] = [number]
+        self.tensors: list[torch.Tensor] = []
+        self.host: list[torch.Tensor] = []
+        self.index = 0
+
+    def add(self, value: Any) -> None:
+        key = self.key
+        if isinstance(value, _Tensor):
+            device = native_device(value)
+            key.append(value.shape)
+            key.append(value.stride() if value.layout is torch.strided else value.layout)
+            key.append(value.dtype)
+            if device.type == "meta":
+                if device.index is not None:
+                    self.tensors.append(value)
+                    if device.index != self.index:
+                        if self.index and HOST_INDEX >= device.index != self.index <= HOST_INDEX and value.dim():
+                            key.append(device.index)
+                        self.index = device.index if not self.index else min(self.index, device.index)
+            else:
+                if value.dim() == 0 and is_wrapped_number(value):
+                    key.append("number")
+                self.host.append(value)
+        elif isinstance(value, (list, tuple)):
+            key.append(len(value))
+            for item in value:
+                self.add(item)
+        elif isinstance(value, _shapeless):
+            key.append(type(value))
+        elif isinstance(value, torch.Generator):
+            key.append("generator")
+        else:
+            key.append(value.__class__)
+            key.append(value)
+
+
+_zero_dimensional = torch.zeros((), dtype=torch.float32)
+
+
+def is_wrapped_number(tensor: torch.Tensor) -> bool:
+    """Whether a CPU scalar is only a Python number that C++ wrapped: it takes no part in type promotion."""
+    if tensor.dtype is torch.float64:
+        return torch.result_type(tensor, _zero_dimensional) is torch.float32
+    if tensor.dtype is torch.int64:
+        return torch.result_type(tensor, torch.zeros((), dtype=torch.int8)) is torch.int8
+    if tensor.dtype is torch.complex128:
+        return torch.result_type(tensor, torch.zeros((), dtype=torch.complex64)) is torch.complex64
+    return False
+
+
+def meta_of(tensor: torch.Tensor, *, fresh: bool = False) -> torch.Tensor:
+    """A meta tensor of the same shape, strides and dtype (shared unless `fresh`: do not change it)."""
+    if tensor.layout is not torch.strided:
+        return tensor
+    key = (tensor.shape, tensor.stride(), tensor.dtype)
+    if fresh:
+        return new_meta(*key)
+    found = _metas.get(key)
+    if found is None:
+        found = _metas[key] = new_meta(*key)
+    return found
+
+
+def to_meta(value: Any) -> Any:
+    """An argument as PyTorch's meta kernels take it."""
+    if isinstance(value, _Tensor):
+        if value.dim() == 0 and native_device(value).type == "cpu" and is_wrapped_number(value):
+            return value.item()
+        return meta_of(value)
+    if isinstance(value, (list, tuple)):
+        return type(value)([to_meta(item) for item in value])
+    if isinstance(value, torch.device):
+        return torch.device("meta")
+    if isinstance(value, torch.Generator):
+        return None
+    return value
+
+
+class Spec:
+    """The shape of a new tensor that an operation returns. `nbytes` is that of its storage."""
+
+    __slots__ = ("dtype", "nbytes", "size", "stride")
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.size = tensor.shape
+        self.stride = tensor.stride()
+        self.dtype = tensor.dtype
+        self.nbytes = span_bytes(self.size, self.stride, tensor.element_size())
+
+
+def _spec_of(op: Operator, returned: Any, position: int) -> Any:
+    if isinstance(returned, _Tensor):
+        return Spec(returned)
+    if isinstance(returned, (list, tuple)):
+        return [_spec_of(op, item, position) for item in returned]
+    return ("value", returned)
+
+
+def infer(op: Operator, described: _Described, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """What comes out of the operation: one `Spec` (or list, or value) for each return."""
+    try:
+        key = tuple(described.key)
+        found = _specs.get(key)
+    except TypeError:  # an argument that cannot be hashed
+        key, found = None, None
+    if found is None:
+        meta_kwargs = {
+            name: meta_of(value, fresh=True) if name in op.out_names and isinstance(value, _Tensor) else to_meta(value)
+            for name, value in kwargs.items()
+        }
+        with torch._C._DisableTorchDispatch(), _no_python_modes():
+            result = op.overload(*[to_meta(a) for a in args], **meta_kwargs)
+        returns = result if len(op.written) > 1 else (result,)
+        found = [_spec_of(op, item, position) for position, item in enumerate(returns)]
+        if key is not None:
+            _specs[key] = found
+    return found
+
+
+class _no_python_modes:
+    """Switch a script's own ``__torch_function__`` modes off while shapes are inferred."""
+
+    def __enter__(self) -> None:
+        self._guard = torch._C.DisableTorchFunction()
+        self._guard.__enter__()
+
+    def __exit__(self, *exception: object) -> None:
+        self._guard.__exit__(*exception)
+
+
+def build(spec: Any, index: int) -> Any:
+    """New virtual tensors for a spec, in the order in which an operation allocates its outputs."""
+    if type(spec) is Spec:
+        allocation = new_allocation(spec.nbytes, index)
+        return new_tensor(allocation, spec.size, spec.stride, spec.dtype)
+    if type(spec) is list:
+        return [build(item, index) for item in spec]
+    return spec[1]
+
+
+def new_allocation(nbytes: int, index: int) -> Allocation:
+    """Memory on the virtual device of that native index."""
+    if index > HOST_INDEX:
+        return Allocation(None, index, nbytes)
+    return machines.current().gpus[index - 1].memory.allocate(nbytes)
+
+
+def empty(size: Sequence[int], dtype: torch.dtype, index: int, stride: Sequence[int] | None = None) -> torch.Tensor:
+    """A new virtual tensor, as ``torch.empty``."""
+    meta = torch.empty(0, dtype=dtype)
+    size = torch.Size(size)
+    if stride is None:
+        from flatout.virtual.tensor import contiguous_stride
+
+        stride = contiguous_stride(size)
+    return new_tensor(new_allocation(span_bytes(size, stride, meta.element_size()), index), size, stride, dtype)
+
+
+def generic(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Answer an operation by the shapes that come out of it."""
+    described = _Described(op.number)
+    for argument in args:
+        described.add(argument)
+    for name, argument in kwargs.items():
+        described.key.append(name)
+        described.add(argument)
+    if described.host:
+        check_host_tensors(op, described, args, kwargs)
+    specs = infer(op, described, args, kwargs)
+    index = described.index
+    results = []
+    for spec, source in zip(specs, op.written):
+        if source is None:
+            results.append(build(spec, index))
+        else:
+            target = args[source] if isinstance(source, int) else kwargs[source]
+            if isinstance(source, str) and isinstance(target, _Tensor) and type(spec) is Spec and spec.size != target.shape:
+                resize(target, spec.size, spec.stride)
+            results.append(target)
+    values.follow(op, args, kwargs, results, described.tensors)
+    if len(results) == 1:
+        return results[0]
+    return tuple(results) if results else None
+
+
+def check_host_tensors(op: Operator, described: _Described, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """CPU scalars may be mixed with GPU tensors, larger CPU tensors may not."""
+    from flatout.virtual.cuda_errors import device_mismatch
+
+    if described.index > HOST_INDEX:
+        return
+    for tensor in described.host:
+        if tensor.dim() > 0 or op.name in _no_host_scalars:
+            raise device_mismatch(op, args, kwargs)
+
+
+_no_host_scalars = frozenset(
+    {"aten::mm", "aten::bmm", "aten::addmm", "aten::cat", "aten::embedding", "aten::nll_loss_forward", "aten::index_select"}
+)
+
+
+def resize(tensor: torch.Tensor, size: Sequence[int], stride: Sequence[int] | None = None) -> None:
+    """Give a virtual tensor another shape in place, with more memory where its storage is too small."""
+    from flatout.virtual.tensor import contiguous_stride
+
+    stride = contiguous_stride(size) if stride is None else stride
+    needed = span_bytes(size, stride, tensor.element_size(), tensor.storage_offset())
+    storage = tensor.untyped_storage()
+    if storage.nbytes() < needed:
+        storage.resize_(needed)
+    tensor.as_strided_(size, stride)  # C++ sets the shape; nothing is allocated
+
+
+def alias(tensor: torch.Tensor, size: Sequence[int], stride: Sequence[int], offset: int | None = None) -> torch.Tensor:
+    """A view of a virtual tensor's memory."""
+    native = as_meta(tensor)
+    index = native_device(tensor).index
+    return as_virtual(torch.ops.aten.as_strided.default(native, size, stride, offset), index)
+
+
+_handlers: dict[str, Handler] = {}
+
+
+def stands_in(*names: str) -> Callable[[Handler], Handler]:
+    """Register a stand-in: ``handler(op, *args, **kwargs)`` answers these operators, named as ``add.Tensor``."""
+
+    def register(handler: Handler) -> Handler:
+        for name in names:
+            _handlers[name if "::" in name else f"aten::{name}"] = handler
+        return handler
+
+    return register
+
+
+def _kernel(name: str) -> Handler:
+    handler = _handlers.get(name)
+    cell: list[Operator] = []
+
+    if handler is not None:
+
+        def kernel(*args: Any, **kwargs: Any) -> Any:
+            if not cell:
+                cell.append(operator(name))
+            return handler(cell[0], *args, **kwargs)
+
+    else:
+
+        def kernel(*args: Any, **kwargs: Any) -> Any:
+            if not cell:
+                cell.append(operator(name))
+            machines.current().operations += 1
+            return generic(cell[0], args, kwargs)
+
+    kernel.__name__ = name
+    return kernel
+
+
+def covered_names() -> set[str]:
+    """Operators that need a kernel of ours at the backend's key: those that do not come apart in C++ there."""
+    of: Any = torch._C._dispatch_get_registrations_for_dispatch_key  # type: ignore[attr-defined]
+    names = set(of("CPU")) | set(of("Meta")) | set(of("CompositeExplicitAutogradNonFunctional")) | set(of("CUDA"))
+    foreach = {n for n in of("CompositeExplicitAutograd") if n.startswith("aten::_foreach_")}
+    return {n for n in names | foreach | set(_handlers) if n.startswith("aten::")} - set(of("CompositeImplicitAutograd"))
+
+
+_libraries: list[Any] = []
+# C++ makes new tensors with the options of old ones, so a virtual tensor's native device (``meta:1``) arrives at Meta.
+_FACTORIES = frozenset({"aten::empty.memory_format", "aten::empty_strided"})
+
+
+def register() -> None:
+    """Register all kernels. They stay until the process ends."""
+    library: Any = torch.library.Library("aten", "IMPL")  # noqa: TOR901
+    _libraries.append(library)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a kernel that CUDA builds have is replaced: that is the purpose
+        for name in sorted(covered_names()):
+            kernel = _kernel(name)
+            short = name[len("aten::") :]
+            for key in (*KEYS, "Meta") if name in _FACTORIES else KEYS:
+                library.m.impl(short, key, kernel, False)
+    for key in KEYS:
+        fallback: Any = torch.library.Library("_", "IMPL", key)  # noqa: TOR901
+        fallback.fallback(_fallback)
+        _libraries.append(fallback)
+
+
+def _fallback(overload: Any, *args: Any, **kwargs: Any) -> Any:
+    schema = overload._schema
+    name = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
+    known = _operators.get(name)
+    if known is None:
+        known = _operators[name] = Operator(len(_operators), overload)
+    machines.current().operations += 1
+    return generic(known, args, kwargs)
+
+
+def script_device(tensor: torch.Tensor) -> torch.device:
+    """The device of a tensor as the script sees it."""
+    return shown_device(native_device(tensor))
+
+
+def content(tensor: torch.Tensor) -> Any:
+    """The real CPU storage behind a virtual tensor where its content is known, else None."""
+    return allocation_of(tensor).values

@@ -1,0 +1,36 @@
+"""Views and changes of shape in place: C++ does them itself, on the same storage and with the same keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from flatout.virtual.dispatch import Operator, resize, stands_in
+from flatout.virtual.tensor import span_bytes
+
+_META_KEY: Any = torch._C.DispatchKeySet(torch._C.DispatchKey.Meta)
+
+
+@stands_in(
+    "as_strided", "view", "_reshape_alias", "unfold", "view_as_real", "view_as_complex", "set_.source_Storage_storage_offset",
+    "set_.source_Tensor", "set_", "set_.source_Storage"
+)  # fmt: skip
+def view(op: Operator, *args: Any, **kwargs: Any) -> Any:
+    return op.overload.redispatch(_META_KEY, *args, **kwargs)
+
+
+@stands_in("resize_")
+def resize_(
+    op: Operator, tensor: torch.Tensor, size: Sequence[int], memory_format: torch.memory_format | None = None
+) -> torch.Tensor:
+    from flatout.virtual.kernels.factories import stride_for
+
+    resize(tensor, size, stride_for(size, memory_format))
+    return tensor
+
+
+def storage_bytes(tensor: torch.Tensor) -> int:
+    """Bytes of storage that a tensor reaches."""
+    return span_bytes(tensor.shape, tensor.stride(), tensor.element_size(), tensor.storage_offset())

@@ -1,0 +1,108 @@
+"""The simulated machine: its GPUs, what the program is doing on them, and who is told.
+
+There is one machine a process (`current`), as there is one CUDA driver.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from flatout.recording.schema import Phase
+from flatout.virtual.memory import DeviceMemory
+from flatout.virtual.places import user_place
+
+if TYPE_CHECKING:
+    from flatout.gpu import GPU
+    from flatout.recording import Writer
+
+
+class VirtualGPU:
+    """One simulated GPU: what it is, and its memory."""
+
+    def __init__(self, number: int, specification: GPU, memory: DeviceMemory) -> None:
+        self.number = number
+        self.specification = specification
+        self.memory = memory
+        self.device = torch.device("cuda", number)
+
+
+class _ThreadState(threading.local):
+    """What is separate for each thread of the script, as in CUDA."""
+
+    device_number = 0
+    stream = 0
+
+
+class Machine:
+    """The simulated machine.
+
+    Attributes:
+        gpus: the GPUs, in CUDA's order.
+        phase: what the program is doing now.
+        step: finished optimizer steps.
+        operations: operations issued to a GPU since the start.
+        initialized: whether the script has used CUDA (what ``torch.cuda.is_initialized`` says).
+    """
+
+    def __init__(self, gpus: list[VirtualGPU], writer: Writer | None = None, assume: dict[str, float] | None = None) -> None:
+        self.gpus = gpus
+        self.writer = writer
+        self.assume = assume or {}
+        self.phase: Phase = "setup"
+        self.step = 0
+        self.operations = 0
+        self.initialized = False
+        self.thread = _ThreadState()
+        self.facts: dict[str, Any] = {}
+
+    def gpu(self, number: int | None = None) -> VirtualGPU:
+        """The GPU of that number; the current one of this thread without a number."""
+        number = self.thread.device_number if number is None else number
+        if not 0 <= number < len(self.gpus):
+            raise _invalid_ordinal()
+        return self.gpus[number]
+
+    def wait(self, reason: str, *, invented: bool = False, steered: bool = False) -> None:
+        """The host waits for the GPU here."""
+        if self.writer is not None:
+            self.writer.wait(user_place(), reason, invented=invented, steered=steered)
+
+    def assume_that(self, text: str) -> None:
+        """Note something that had to be assumed, with the line of the script where."""
+        if self.writer is not None:
+            self.writer.assume(text, user_place())
+
+    def count(self, fact: str, name: str) -> None:
+        """Add one to a counted fact, such as ``attention_kernels`` / ``flash``."""
+        counts = self.facts.setdefault(fact, {})
+        counts[name] = counts.get(name, 0) + 1
+
+
+def _invalid_ordinal() -> Exception:
+    # Source: cudaErrorInvalidDevice (101), as c10/cuda reports it.
+    error: Any = getattr(torch, "AcceleratorError", RuntimeError)
+    text = (
+        "CUDA error: invalid device ordinal\n"
+        "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.\n"
+        "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
+        "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
+    )
+    return error(text)  # type: ignore[no-any-return]
+
+
+_current: Machine | None = None
+
+
+def current() -> Machine:
+    """The machine of this process. An assertion error where none is installed."""
+    assert _current is not None, "no virtual machine is installed"
+    return _current
+
+
+def install(machine: Machine) -> None:
+    """Make `machine` the machine of this process."""
+    global _current
+    _current = machine
