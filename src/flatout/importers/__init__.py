@@ -1,0 +1,1 @@
+"""Readers of traces and snapshots that other tools made."""
