@@ -1,6 +1,7 @@
 """What a Recording consists of: the one schema that every maker writes and every reader reads.
 
-All sizes are bytes, all times are seconds, all sequence numbers count events of one run from 0. `None` means "not known", never zero.
+All sizes are bytes, all times are seconds, all sequence numbers count events of one run from 0.
+`None` means "not known", never zero.
 """
 
 from __future__ import annotations
@@ -14,7 +15,15 @@ SCHEMA = "flatout.recording/1"
 Maker: TypeAlias = Literal["virtual", "watch", "import"]
 Phase: TypeAlias = Literal["setup", "forward", "backward", "optimizer", "other"]
 Category: TypeAlias = Literal["parameters", "gradients", "optimizer", "activations", "inputs", "workspace", "other"]
-CATEGORIES: tuple[Category, ...] = ("parameters", "gradients", "optimizer", "activations", "inputs", "workspace", "other")
+CATEGORIES: tuple[Category, ...] = (
+    "parameters",
+    "gradients",
+    "optimizer",
+    "activations",
+    "inputs",
+    "workspace",
+    "other",
+)
 Outcome: TypeAlias = Literal["completed", "stopped", "out_of_memory", "error", "timeout", "killed", "interrupted"]
 MemoryAction: TypeAlias = Literal["alloc", "free", "segment_alloc", "segment_free"]
 
@@ -28,7 +37,10 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Device(msgspec.Struct, frozen=True):
-    """The GPU of a run. `capacity_bytes` is nominal, `usable_bytes` what CUDA reports as total, `context_bytes` lives outside PyTorch."""
+    """The GPU of a run.
+
+    `capacity_bytes` is nominal, `usable_bytes` what CUDA reports as total, `context_bytes` lives outside PyTorch.
+    """
 
     name: str
     capacity_bytes: int
@@ -105,8 +117,8 @@ class Holder(msgspec.Struct, frozen=True):
 class Peak(msgspec.Struct, frozen=True):
     """The moment of highest allocated memory, taken apart.
 
-    `reserved_bytes` is the run's own highest reserved memory; `upper_bound_bytes` is the highest reserved memory if every
-    workspace whose size is not known took the most that it may take.
+    `reserved_bytes` is the run's own highest reserved memory; `upper_bound_bytes` is the highest reserved memory if
+    every workspace whose size is not known took the most that it may take.
     """
 
     allocated_bytes: int
