@@ -10,24 +10,24 @@ from flatout.errors import RecordingError, UsageError
 from flatout.recording import open_recording
 
 
-def recording_paths(output: Path | None, gpu_names: Sequence[str], scratch: Path) -> list[Path]:
+def recording_paths(output: Path | None, labels: Sequence[str], scratch: Path) -> list[Path]:
     """One path a GPU: in `scratch`, or `output` itself, with the GPU's name before its suffix where there are several.
 
     Raises UsageError for a place that cannot be written, and for a file that is there and is no recording.
     """
     if output is None:
-        return [scratch / f"{slug(name)}.flatout" for name in gpu_names]
-    if len(gpu_names) == 1:
+        return [scratch / f"{slug(name)}.flatout" for name in labels]
+    if len(labels) == 1:
         paths = [output]
     else:
-        paths = [output.with_name(f"{output.stem}-{slug(name)}{output.suffix}") for name in gpu_names]
+        paths = [output.with_name(f"{output.stem}-{slug(name)}{output.suffix}") for name in labels]
     for path in paths:
         _make_room(path)
     return paths
 
 
 def slug(name: str) -> str:
-    """A GPU's name as part of a file's name: `nvidia-h100-80gb-hbm3`."""
+    """A GPU's name as part of a file's name: `h100-sxm-80-gb`."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 

@@ -85,7 +85,7 @@ def predict(
     )
     with tempfile.TemporaryDirectory(prefix="flatout-", ignore_cleanup_errors=True) as name:
         scratch = Path(name)
-        paths = recording_paths(output, [one.name for one in chosen], scratch)
+        paths = recording_paths(output, [one.label for one in chosen], scratch)
         jobs = [Job(one, path, scratch) for one, path in zip(chosen, paths, strict=True)]
         prediction = predict_all(dry_run, jobs, stdout_to_stderr=json == "-", all_output=verbose)
     sys.stdout.flush()
@@ -109,7 +109,7 @@ def _choose(gpu: str | None, gpus_file: Path | None) -> tuple[list[GPU], str]:
 
     if gpu is not None:
         wanted = [find(name, gpus_file) for name in values.names(gpu, "--gpu")]
-        return list({one.name: one for one in wanted}.values()), ""
+        return list({one.label: one for one in wanted}.values()), ""
     from flatout.gpu.machine import own_gpu
 
     own = own_gpu()

@@ -14,18 +14,19 @@ _BAR_CELLS = 20
 
 
 def print_comparison(prediction: Prediction, console: Console) -> None:
-    """Name, answer, how full, and the figure. The small bars go where there is no room for them."""
+    """Name, answer, how full, and the figure. On a narrow console the figure goes first, then the bars: each GPU's own
+    verdict repeats them.
+    """
     results = prediction.results
     verdicts = [verdict_of(result) for result in results]
-    taken = max(len(r.label) for r in results) + max(len(v.word) + len(v.detail) for v in verdicts)
-    # Eight cells: the indent and the gaps; six: the percentage.
-    with_bar = console.width >= taken + _BAR_CELLS + 8 + 6
-    with_detail = console.width >= taken + 6
+    # Six cells: the indent and the gaps; then as many for the percentage.
+    with_bar = 6 + max(len(r.label) for r in results) + max(len(v.word) for v in verdicts) + _BAR_CELLS + 6
+    with_detail = with_bar + 2 + max(len(verdict.detail) for verdict in verdicts)
     rows = []
     for result, verdict in zip(results, verdicts, strict=True):
         row = [Text(result.label, "bold"), Text(verdict.word, f"bold {verdict.style}")]
-        row.extend([_bar(result, console)] if with_bar else [])
-        row.append(Text(plain(verdict.detail)) if with_detail else Text(_share(result)))
+        row.append(_bar(result, console) if console.width >= with_bar else Text(_share(result)))
+        row.extend([Text(plain(verdict.detail))] if console.width >= with_detail else [])
         rows.append(row)
     print_columns(rows, set(), console)
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from flatout.errors import ScriptError
 from flatout.launch import Exit, Target, supervise
-from flatout.recording import Recording, open_recording
+from flatout.recording import open_recording
+from flatout.recording.schema import Run
 from flatout.virtual.prediction import Prediction, Result, gather, judge
 
 if TYPE_CHECKING:
@@ -54,39 +55,43 @@ def predict(
     The first job's script has the terminal; the output of the others is dropped unless `all_output`. Raises ScriptError
     when the script cannot be started.
     """
-    heard = [all_output or index == 0 for index in range(len(jobs))]
+    quiet = [index > 0 and not all_output for index in range(len(jobs))]
     if len(jobs) == 1:
-        return gather([_run(dry_run, jobs[0], stdout_to_stderr=stdout_to_stderr, quiet=False)])
+        run, result = _run(dry_run, jobs[0], stdout_to_stderr=stdout_to_stderr, quiet=False)
+        return gather(run, [result])
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="flatout-dry-run") as pool:
         futures = [
-            pool.submit(_run, dry_run, job, stdout_to_stderr=stdout_to_stderr, quiet=not aloud)
-            for job, aloud in zip(jobs, heard, strict=True)
+            pool.submit(_run, dry_run, job, stdout_to_stderr=stdout_to_stderr, quiet=silent)
+            for job, silent in zip(jobs, quiet, strict=True)
         ]
         try:
-            return gather([future.result() for future in futures])
+            done = [future.result() for future in futures]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+    return gather(done[0][0], [result for _, result in done])
 
 
-def _run(dry_run: DryRun, job: Job, *, stdout_to_stderr: bool, quiet: bool) -> tuple[Recording, Result]:
-    exit, recording = _follow(dry_run, job, job.recording, {}, stdout_to_stderr=stdout_to_stderr, quiet=quiet)
-    result = judge(recording, job.gpu, exit)
-    if result.outcome != "out_of_memory" or result.error is None:
-        return recording, result
-    # The script stopped where memory ran out. How much it would have needed only a second run can tell.
-    path = job.scratch / f"{job.recording.stem}-unlimited{job.recording.suffix}"
-    _, unlimited = _follow(dry_run, job, path, {"unlimited": True}, stdout_to_stderr=stdout_to_stderr, quiet=True)
-    return recording, judge(recording, job.gpu, exit, unlimited)
+def _run(dry_run: DryRun, job: Job, *, stdout_to_stderr: bool, quiet: bool) -> tuple[Run, Result]:
+    exit = _follow(dry_run, job, job.recording, {}, stdout_to_stderr=stdout_to_stderr, quiet=quiet)
+    with open_recording(job.recording) as recording:
+        result = judge(recording, job.gpu, exit)
+        if result.outcome != "out_of_memory" or result.error is None:
+            return recording.run, result
+        # The script stopped where memory ran out. How much it would have needed only a second run can tell.
+        path = job.scratch / f"{job.recording.stem}-unlimited{job.recording.suffix}"
+        _follow(dry_run, job, path, {"unlimited": True}, stdout_to_stderr=stdout_to_stderr, quiet=True)
+        with open_recording(path) as unlimited:
+            return recording.run, judge(recording, job.gpu, exit, unlimited)
 
 
 def _follow(
     dry_run: DryRun, job: Job, path: Path, more: Mapping[str, Any], *, stdout_to_stderr: bool, quiet: bool
-) -> tuple[Exit, Recording]:
-    """One child, to its end; and what it recorded."""
+) -> Exit:
+    """One child, to its end. What it recorded is at `path`."""
     options = {
         **dry_run.options,
-        "gpu": job.gpu.name,
+        "gpu": job.gpu.label,
         "steps": dry_run.steps,
         "recording": str(path),
         "assume": dict(dry_run.assume),
@@ -104,4 +109,4 @@ def _follow(
     if not path.exists():
         reason = "it ended before the virtual GPU was there" if exit.failure is None else exit.failure.message
         raise ScriptError(f"the script could not be followed (exit code {exit.code}): {reason}")
-    return exit, open_recording(path)
+    return exit

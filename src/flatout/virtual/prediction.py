@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
-from flatout.recording.schema import Failure, Holder, Peak, Place, Step, Wait
+from flatout.recording.schema import Failure, Holder, Peak, Place, Run, Step, Wait
 
 if TYPE_CHECKING:
     from flatout.gpu import GPU
@@ -115,18 +115,15 @@ class Prediction(msgspec.Struct, frozen=True):
         return any(result.outcome not in GOOD_NEWS for result in self.results)
 
 
-def gather(runs: Sequence[tuple[Recording, Result]]) -> Prediction:
-    """The prediction of one script from its results, one a GPU. Raises ValueError without any."""
-    if not runs:
-        raise ValueError("a prediction needs the result of at least one GPU")
-    run = runs[0][0].run
-    assumptions = dict.fromkeys(text for _, result in runs for text in result.assumptions)
+def gather(run: Run, results: Sequence[Result]) -> Prediction:
+    """The prediction for one script from its results, one a GPU. `run` is what was run, on any of them."""
+    assumptions = dict.fromkeys(text for result in results for text in result.assumptions)
     return Prediction(
         schema=SCHEMA,
         torch=run.torch_version,
         script=run.script,
         arguments=run.arguments,
-        results=tuple(result for _, result in runs),
+        results=tuple(results),
         assumptions=tuple(assumptions),
     )
 
@@ -208,7 +205,7 @@ def _error(recording: Recording, exit: Exit) -> PredictedError | None:
     ending = recording.ending
     outcome = None if ending is None else ending.outcome
     seen = recording.doing or ("" if ending is None else ending.doing)
-    last_words = f" It was last seen {seen}." if seen else ""
+    last_words = f" It was last seen: {seen}." if seen else ""
     if exit.timed_out or outcome == "timeout":
         message = f"stopped after {exit.seconds:.0f} s without reaching the steps asked for (raise --timeout)."
         return PredictedError("timeout", message + last_words)
