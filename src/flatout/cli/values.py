@@ -1,0 +1,60 @@
+"""Reading the values of options: durations, lists of names, assumptions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from flatout.errors import UsageError
+
+_UNIT_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PIECE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([smhd])")
+_NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+")
+_WORDS = {"true": True, "false": False}
+
+
+def duration_seconds(text: str, option: str) -> float | None:
+    """A duration in seconds: `90`, `90s`, `10m`, `1h30m`; None for `none`. Raises UsageError, naming `option`."""
+    cleaned = text.strip().lower().replace(" ", "")
+    if cleaned == "none":
+        return None
+    pieces = _PIECE.findall(cleaned)
+    if _NUMBER.fullmatch(cleaned):
+        seconds = float(cleaned)
+    elif pieces and "".join(number + unit for number, unit in pieces) == cleaned:
+        seconds = sum(float(number) * _UNIT_SECONDS[unit] for number, unit in pieces)
+    else:
+        raise UsageError(f"{option} {text!r} is not a duration; write it like 90s, 10m, 1h30m or none")
+    if seconds <= 0:
+        raise UsageError(f"{option} {text!r} leaves no time to run; give more than 0 seconds, or none for no limit")
+    return seconds
+
+
+def names(text: str, option: str) -> list[str]:
+    """The names of a comma-separated list, each once, in their order. Raises UsageError, naming `option`."""
+    found = [name.strip() for name in text.split(",")]
+    if not all(found):
+        raise UsageError(f"{option} {text!r} has an empty name; write it like h100 or h100,a100")
+    return list(dict.fromkeys(found))
+
+
+def assumptions(texts: Sequence[str], option: str) -> dict[str, float | bool]:
+    """`NAME=VALUE` pairs; a value is a number, `true` or `false`. Raises UsageError, naming `option`."""
+    found: dict[str, float | bool] = {}
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not name or not equals:
+            raise UsageError(f"{option} {text!r} is not of the form NAME=VALUE")
+        found[name] = _value(value, text, option)
+    return found
+
+
+def _value(value: str, text: str, option: str) -> float | bool:
+    if value.lower() in _WORDS:
+        return _WORDS[value.lower()]
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    raise UsageError(f"{option} {text!r}: {value!r} is not a value; give a number, true or false")

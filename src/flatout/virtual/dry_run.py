@@ -1,0 +1,112 @@
+"""A dry run: the script in a child with a virtual GPU, once for each GPU that was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flatout.errors import ScriptError
+from flatout.launch import Exit, Target, supervise
+from flatout.recording import open_recording
+from flatout.recording.schema import Run
+from flatout.virtual.prediction import Prediction, Result, gather, judge
+
+if TYPE_CHECKING:
+    from flatout.gpu import GPU
+
+HOOK = "flatout.virtual.child:install"
+# Each child computes on all cores, so more of them at once gain nothing and need more host memory.
+_AT_ONCE = 2
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """What to run, and under which assumptions.
+
+    `timeout_seconds` is for one run of the script; None waits for ever. `assume` gives values that the virtual GPU would
+    have to make up. `options` are further options of the child.
+    """
+
+    target: Target
+    steps: int
+    timeout_seconds: float | None
+    assume: Mapping[str, float | bool] = field(default_factory=dict)
+    allow_writes: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One GPU, and where its recording goes. `scratch` is a directory for what is not kept."""
+
+    gpu: GPU
+    recording: Path
+    scratch: Path
+
+
+def predict(
+    dry_run: DryRun, jobs: Sequence[Job], *, stdout_to_stderr: bool = False, all_output: bool = False
+) -> Prediction:
+    """Run the script once a job, at most two at once, and gather what that tells.
+
+    The first job's script has the terminal; the output of the others is dropped unless `all_output`. Raises ScriptError
+    when the script cannot be started.
+    """
+    quiet = [index > 0 and not all_output for index in range(len(jobs))]
+    if len(jobs) == 1:
+        run, result = _run(dry_run, jobs[0], stdout_to_stderr=stdout_to_stderr, quiet=False)
+        return gather(run, [result])
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="flatout-dry-run") as pool:
+        futures = [
+            pool.submit(_run, dry_run, job, stdout_to_stderr=stdout_to_stderr, quiet=silent)
+            for job, silent in zip(jobs, quiet, strict=True)
+        ]
+        try:
+            done = [future.result() for future in futures]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return gather(done[0][0], [result for _, result in done])
+
+
+def _run(dry_run: DryRun, job: Job, *, stdout_to_stderr: bool, quiet: bool) -> tuple[Run, Result]:
+    exit = _follow(dry_run, job, job.recording, {}, stdout_to_stderr=stdout_to_stderr, quiet=quiet)
+    with open_recording(job.recording) as recording:
+        result = judge(recording, job.gpu, exit)
+        if result.outcome != "out_of_memory" or result.error is None:
+            return recording.run, result
+        # The script stopped where memory ran out. How much it would have needed only a second run can tell.
+        path = job.scratch / f"{job.recording.stem}-unlimited{job.recording.suffix}"
+        _follow(dry_run, job, path, {"unlimited": True}, stdout_to_stderr=stdout_to_stderr, quiet=True)
+        with open_recording(path) as unlimited:
+            return recording.run, judge(recording, job.gpu, exit, unlimited)
+
+
+def _follow(
+    dry_run: DryRun, job: Job, path: Path, more: Mapping[str, Any], *, stdout_to_stderr: bool, quiet: bool
+) -> Exit:
+    """One child, to its end. What it recorded is at `path`."""
+    options = {
+        **dry_run.options,
+        "gpu": job.gpu.label,
+        "steps": dry_run.steps,
+        "recording": str(path),
+        "assume": dict(dry_run.assume),
+        "allow_writes": dry_run.allow_writes,
+        **more,
+    }
+    exit = supervise(
+        dry_run.target,
+        hook=HOOK,
+        options=options,
+        timeout_seconds=dry_run.timeout_seconds,
+        stdout_to_stderr=stdout_to_stderr,
+        quiet=quiet,
+    )
+    if not path.exists():
+        reason = "it ended before the virtual GPU was there" if exit.failure is None else exit.failure.message
+        raise ScriptError(f"the script could not be followed (exit code {exit.code}): {reason}")
+    return exit

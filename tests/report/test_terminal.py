@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import io
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from flatout.report import print_prediction
+from flatout.virtual.prediction import Prediction
+
+GOLDEN = Path(__file__).parent / "golden"
+ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def text_of(
+    prediction: Prediction, width: int = 80, *, encoding: str = "utf-8", verbose: bool = False, **options: Any
+) -> str:
+    raw = io.BytesIO()
+    file = io.TextIOWrapper(raw, encoding=encoding, newline="\n")
+    print_prediction(prediction, Console(file=file, width=width, **options), verbose=verbose)
+    file.flush()
+    return raw.getvalue().decode(encoding)
+
+
+def compare(name: str, text: str) -> None:
+    """`text` is what the file says; FLATOUT_UPDATE_GOLDEN=1 writes it there instead (then read the difference)."""
+    path = GOLDEN / f"{name}.txt"
+    if os.environ.get("FLATOUT_UPDATE_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+def test_golden(named: tuple[str, Prediction]) -> None:
+    name, prediction = named
+    compare(name, text_of(prediction))
+
+
+def test_golden_verbose(predictions: dict[str, Prediction]) -> None:
+    compare("fits_verbose", text_of(predictions["fits"], 100, verbose=True))
+
+
+def test_golden_ascii(predictions: dict[str, Prediction]) -> None:
+    compare("out_of_memory_ascii", text_of(predictions["out_of_memory"], 60, encoding="ascii"))
+
+
+def test_golden_several_wide(predictions: dict[str, Prediction]) -> None:
+    compare("several_wide", text_of(predictions["several"], 130))
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+@pytest.mark.parametrize("width", [40, 53, 80, 127, 200])
+def test_no_line_is_wider_than_the_terminal_or_ends_in_spaces(
+    named: tuple[str, Prediction], width: int, encoding: str, verbose: bool
+) -> None:
+    for line in text_of(named[1], width, encoding=encoding, verbose=verbose).splitlines():
+        assert cell_len(line) <= width
+        assert line == line.rstrip()
+
+
+def test_without_a_terminal_there_is_no_colour(named: tuple[str, Prediction]) -> None:
+    assert "\x1b" not in text_of(named[1], verbose=True)
+
+
+def test_colour_adds_nothing_that_words_do_not_say(named: tuple[str, Prediction]) -> None:
+    """Apart from the bar, where letters take the place of colour, the text is the same."""
+    coloured = text_of(named[1], force_terminal=True, color_system="truecolor")
+    assert "\x1b[" in coloured
+    bare = [line.rstrip() for line in ESCAPES.sub("", coloured).splitlines() if "▕" not in line]
+    assert bare == [line for line in text_of(named[1]).splitlines() if "▕" not in line]
+
+
+def test_no_color_is_honoured(predictions: dict[str, Prediction], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    text = text_of(predictions["out_of_memory"], force_terminal=True, color_system="truecolor")
+    assert not re.search(r"\x1b\[[0-9;]*(3[0-9]|4[0-9])[;m]", text)
+    assert "AAAAA" in text
+
+
+def test_a_script_cannot_drive_the_terminal(predictions: dict[str, Prediction]) -> None:
+    result = predictions["error"].results[0]
+    assert result.error is not None
+    hostile = msgspec.structs.replace(result.error, message="\x1b[2J[bold]gone[/bold]\r" + "x\n" * 50)
+    prediction = msgspec.structs.replace(
+        predictions["error"],
+        arguments=("\x1b[31m--evil", "[red]"),
+        results=(msgspec.structs.replace(result, error=hostile),),
+        assumptions=("\x1b]0;title\x07what",),
+    )
+    text = text_of(prediction)
+    assert "\x1b" not in text
+    assert "[bold]gone[/bold]" in text
+    assert "[red]" in text
+    assert "more lines with -v" in text
+    assert text.count("\n") < 30
