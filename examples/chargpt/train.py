@@ -130,7 +130,7 @@ def parse_args():
     parser.add_argument("--accumulate", type=int, default=2)
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--warmup", type=int, default=20)
-    parser.add_argument("--lr", type=float, default=2e-3)
+    parser.add_argument("--lr", type=float, default=4e-3)
     parser.add_argument("--clip", type=float, default=1.0)
     parser.add_argument("--eval-every", type=int, default=100)
     parser.add_argument("--characters", type=int, default=2_000_000)
