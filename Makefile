@@ -1,0 +1,85 @@
+# What a fresh machine with Python, git and make needs. `make` alone lists the targets.
+#
+#   make demo     predict the two bundled examples on a T4 and on an A100, no GPU needed
+#   make test     the test suite and the checkers, in .venv
+#   make test PYTHON=/path/to/python3.12     with a Python of your choice (3.10 or newer)
+#
+# Each environment is installed once, and again only when pyproject.toml or this file changes (the stamp files).
+
+# The first of these that really starts, is 3.10 or newer and can make environments. Asked only when needed: `=`, not `:=`.
+find_python = $(shell for name in python3 python3.12 python3.11 python3.10 python3.13 python3.14; do \
+	if $$name -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1; then echo $$name; break; fi; done)
+PYTHON ?= $(find_python)
+
+GPUS ?= t4,a100-40gb
+PYTEST_ARGS ?=
+# `make accuracy ALL=1` scores every row instead of the sample of 100.
+ALL ?=
+
+VISION_PACKAGES = "torch==2.14.1" "torchvision==0.29.1" timm peft
+OLDEST_PACKAGES = "torch==2.6.0" "numpy<2.3"
+# What must hold on the oldest PyTorch: everything that does not need the newest transformers or accelerate.
+OLDEST_TESTS = tests --ignore=tests/scripts
+
+.PHONY: help demo test test-vision test-oldest accuracy clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+	@echo 'make test-vision   the suite with torch 2.14.1 and torchvision 0.29.1, in .venv-vision (several GB)'
+	@echo 'make test-oldest   the core of the suite with torch 2.6.0, in .venv-oldest (several GB)'
+	@echo 'make accuracy      scores predictions against published measurements, in .venv-vision; ALL=1 for every row'
+	@echo 'make clean         removes environments, caches and build outputs'
+
+demo: .venv/.installed-demo
+	.venv/bin/flatout predict --gpu $(GPUS) examples/digits/train.py
+	.venv/bin/flatout predict --gpu $(GPUS) examples/chargpt/train.py
+
+test: .venv/.installed-test
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/python -m pytest -n 2 $(PYTEST_ARGS)
+
+test-vision: .venv-vision/.installed
+	.venv-vision/bin/python -m pytest -n 2 $(PYTEST_ARGS)
+
+test-oldest: .venv-oldest/.installed
+	.venv-oldest/bin/python -m pytest -n 2 $(PYTEST_ARGS) $(OLDEST_TESTS)
+
+accuracy: .venv-vision/.installed
+	.venv-vision/bin/python benchmarks/accuracy/run.py $(if $(ALL),--all)
+
+clean:
+	rm -rf .venv .venv-vision .venv-oldest build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- environments ---------------------------------------------------------------------------------------------------
+
+# --clear: an environment whose Python is missing was left half made.
+.venv/bin/python .venv-vision/bin/python .venv-oldest/bin/python:
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "make: no Python 3.10 or newer with the venv module was found (tried python3, python3.10 to python3.14)."; \
+		echo "      Install one (Debian, Ubuntu: apt install python3-venv), or name it: make PYTHON=/path/to/python3"; \
+		exit 1; fi
+	"$(PYTHON)" -m venv --clear $(patsubst %/bin/python,%,$@)
+
+# torch is pinned, and installed first, so that nothing else chooses its build. The demo needs less than the tests.
+.venv/.installed-demo: pyproject.toml Makefile | .venv/bin/python
+	.venv/bin/python -m pip install "torch==2.13.0"
+	.venv/bin/python -m pip install -e . "scikit-learn>=1.4"
+	touch $@
+
+.venv/.installed-test: pyproject.toml Makefile | .venv/bin/python
+	.venv/bin/python -m pip install "torch==2.13.0"
+	.venv/bin/python -m pip install -e ".[test,lint]"
+	touch $@
+
+.venv-vision/.installed: pyproject.toml Makefile | .venv-vision/bin/python
+	.venv-vision/bin/python -m pip install $(VISION_PACKAGES)
+	.venv-vision/bin/python -m pip install -e ".[test]"
+	touch $@
+
+.venv-oldest/.installed: pyproject.toml Makefile | .venv-oldest/bin/python
+	.venv-oldest/bin/python -m pip install $(OLDEST_PACKAGES)
+	.venv-oldest/bin/python -m pip install -e ".[test]" $(OLDEST_PACKAGES)
+	touch $@
