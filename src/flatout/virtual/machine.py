@@ -57,6 +57,7 @@ class Machine:
         self.initialized = False
         self.thread = _ThreadState()
         self.facts: dict[str, Any] = {}
+        self.steps: Any = None
 
     def gpu(self, number: int | None = None) -> VirtualGPU:
         """The GPU of that number; the current one of this thread without a number."""

@@ -107,6 +107,14 @@ class DeviceMemory:
             holders=tuple(Holder(place, category, size, blocks) for (place, category), (size, blocks) in largest),
         )
 
+    def live_by_category(self) -> dict[str, int]:
+        """Bytes that are allocated now, by what they are for."""
+        live: dict[str, int] = {}
+        for record in self._records:
+            if record.died is None:
+                live[record.category] = live.get(record.category, 0) + record.size_bytes
+        return live
+
     def _place(self, allocation: Allocation, nbytes: int, category: Category | None) -> None:
         machine = self.machine
         try:

@@ -1,0 +1,46 @@
+"""Putting the virtual machine together and under PyTorch: the one list of what is installed, in order."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from flatout.virtual import autocast, dispatch, kernels
+from flatout.virtual import machine as machines
+from flatout.virtual.allocator import AllocatorConfiguration, CachingAllocator
+from flatout.virtual.face import storages, tensors
+from flatout.virtual.machine import Machine, VirtualGPU
+from flatout.virtual.memory import DeviceMemory
+
+if TYPE_CHECKING:
+    from flatout.gpu import GPU
+    from flatout.recording import Writer
+
+
+def boot(
+    specification: GPU,
+    *,
+    writer: Writer | None = None,
+    assume: dict[str, float] | None = None,
+    usable_bytes: int | None = None,
+    allow_writes: bool = False,
+    keep: tuple[str, ...] = (),
+) -> Machine:
+    """One simulated GPU under this process's PyTorch. `usable_bytes` overrides what the GPU has; `keep` are files not to shadow."""
+    allocator = CachingAllocator(
+        specification.usable_bytes if usable_bytes is None else usable_bytes,
+        outside_bytes=specification.context_bytes,
+        configuration=AllocatorConfiguration.from_environment(os.environ),
+    )
+    memory = DeviceMemory(1, allocator)
+    machine = Machine([VirtualGPU(0, specification, memory)], writer, assume)
+    memory.machine = machine
+    machines.install(machine)
+    kernels.load()
+    dispatch.register()
+    unknown = autocast.install()
+    if unknown:
+        machine.assume_that(f"autocast leaves these operators as they are, their policy is not known: {', '.join(unknown)}")
+    tensors.install()
+    storages.install()
+    return machine

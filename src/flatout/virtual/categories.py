@@ -1,0 +1,30 @@
+"""What memory is for, as far as it shows later than when it was allocated: parameters, gradients, optimizer state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from flatout.recording.schema import Category
+from flatout.virtual.tensor import allocation_of, is_virtual
+
+
+def mark(tensor: Any, category: Category) -> None:
+    """Say what the memory of a virtual tensor is for. Anything else is left alone."""
+    if isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided and is_virtual(tensor):
+        record = allocation_of(tensor).record
+        if record is not None:
+            record.category = category
+
+
+def mark_optimizer(optimizer: Any) -> None:
+    """After a step: the optimizer's parameters, their gradients and its state."""
+    for group in getattr(optimizer, "param_groups", ()):
+        for parameter in group["params"]:
+            mark(parameter, "parameters")
+            mark(parameter.grad, "gradients")
+    for state in list(getattr(optimizer, "state", {}).values()):
+        for value in state.values() if isinstance(state, dict) else ():
+            for item in value if isinstance(value, (list, tuple)) else (value,):
+                mark(item, "optimizer")

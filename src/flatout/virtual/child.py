@@ -1,0 +1,157 @@
+"""The child's side of a dry run: puts the virtual machine under the script, and writes the recording.
+
+`install` is called in the child process before the script starts (see `flatout.launch`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from flatout.recording.schema import Device, Ending, Failure, Phase, Run, Step
+
+UNLIMITED_BYTES = 1 << 50
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What the parent asks for. `assume` gives values for what would have to be invented; `unlimited` lifts the memory limit."""
+
+    gpu: str
+    steps: int
+    recording: str
+    script: str = ""
+    assume: dict[str, float] = {}
+    gpus_file: str | None = None
+    allow_writes: bool = False
+    unlimited: bool = False
+
+
+class DryRunHook:
+    """Follows the script's steps, stops it after enough of them, and closes the recording at its end."""
+
+    def __init__(self, options: Options, machine: Any, writer: Any) -> None:
+        self._options = options
+        self._machine = machine
+        self._writer = writer
+        self._operations = 0
+        self._closed = False
+
+    def phase_changed(self, phase: Phase) -> None:
+        self._machine.phase = phase
+        self._writer.doing(f"{phase}, step {self._machine.step + 1}")
+
+    def optimizer_stepped(self, optimizer: Any) -> None:
+        from flatout.virtual.categories import mark_optimizer
+
+        mark_optimizer(optimizer)
+
+    def step_completed(self, steps: int) -> None:
+        from flatout.virtual.places import user_place
+
+        machine = self._machine
+        memory = machine.gpus[0].memory
+        operations = machine.operations - self._operations
+        self._operations = machine.operations
+        while machine.step < steps:
+            self._writer.step(Step(machine.step, operations, memory.sequence, memory.peak_bytes, user_place()))
+            machine.step += 1
+            operations = 0
+        self._write_peak()
+        if steps >= self._options.steps:
+            from flatout.launch import stop_run
+
+            stop_run(f"{steps} steps done")
+
+    def finished(self, error: BaseException | None, failure: Failure | None = None) -> None:
+        """The script ended: by itself (None), stopped by us, or with an exception."""
+        if self._closed:
+            return
+        self._closed = True
+        self._write_peak()
+        self._write_facts()
+        self._writer.close(_ending(error, failure))
+
+    def forked(self) -> None:
+        """In a forked child of the script: nothing more is recorded here."""
+        self._closed = True
+
+    def _write_peak(self) -> None:
+        memory = self._machine.gpus[0].memory
+        if memory.sequence:
+            self._writer.peak(memory.peak())
+
+    def _write_facts(self) -> None:
+        for name, value in self._machine.facts.items():
+            self._writer.fact(name, value)
+        memory = self._machine.gpus[0].memory
+        self._writer.fact("live_bytes_by_category", memory.live_by_category())
+        self._writer.fact("allocation_retries", memory.allocator.stats().get("num_alloc_retries", 0))
+
+
+def _ending(error: BaseException | None, failure: Failure | None) -> Ending:
+    from flatout.launch import StopRun
+
+    if error is None:
+        return Ending("completed", 0)
+    if isinstance(error, StopRun):
+        return Ending("stopped", 0)
+    if isinstance(error, SystemExit):
+        code = error.code
+        number = code if isinstance(code, int) else 0 if code is None else 1
+        if number == 0:
+            return Ending("completed", 0)
+        return Ending("error", number, failure or Failure("SystemExit", str(code)))
+    if isinstance(error, KeyboardInterrupt):
+        return Ending("interrupted", 130, failure)
+    import torch
+
+    outcome: Any = "out_of_memory" if isinstance(error, torch.OutOfMemoryError) else "error"
+    return Ending(outcome, 1, failure)
+
+
+def install(raw: dict[str, Any]) -> DryRunHook:
+    """Put the virtual machine under this process. `raw` is `Options` as JSON."""
+    options = msgspec.convert(raw, Options, strict=False)
+
+    from flatout.gpu import find
+
+    specification = find(options.gpu, Path(options.gpus_file) if options.gpus_file else None)
+
+    import torch
+
+    from flatout.recording import Writer
+    from flatout.steps import watch_steps
+    from flatout.virtual.boot import boot
+
+    writer = Writer(
+        options.recording,
+        Run(
+            maker="virtual",
+            script=options.script or (sys.argv[0] if sys.argv else ""),
+            arguments=tuple(sys.argv[1:]),
+            torch_version=str(torch.__version__),
+            started_unix_seconds=time.time(),
+            device=Device(
+                specification.name,
+                specification.memory_bytes,
+                specification.usable_bytes,
+                specification.context_bytes,
+            ),
+        ),
+    )
+    machine = boot(
+        specification,
+        writer=writer,
+        assume=options.assume,
+        usable_bytes=UNLIMITED_BYTES if options.unlimited else specification.usable_bytes,
+        allow_writes=options.allow_writes,
+        keep=(os.path.abspath(options.recording),),
+    )
+    hook = DryRunHook(options, machine, writer)
+    machine.steps = watch_steps(hook)
+    return hook

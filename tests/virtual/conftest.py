@@ -1,0 +1,30 @@
+"""One virtual machine for all tests of this process: an A100 40 GB, whose memory is looked at from zero in each test."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from flatout.virtual.machine import Machine
+
+
+@pytest.fixture(scope="session")
+def booted() -> Machine:
+    from flatout.gpu import find
+    from flatout.virtual.boot import boot
+
+    return boot(find("a100-40gb"))
+
+
+@pytest.fixture
+def machine(booted: Machine) -> Iterator[Machine]:
+    """The virtual machine, with nothing on it and nothing counted."""
+    gc.collect()
+    booted.facts.clear()
+    booted.phase = "setup"
+    yield booted
+    gc.collect()
