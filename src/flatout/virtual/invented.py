@@ -1,4 +1,7 @@
-"""Values for what cannot be known: sensible, finite, and such that loops on them end."""
+"""Values for what cannot be known: sensible, finite, and such that loops on them end.
+
+Every value that is read by the host and was made up here is told to the machine, with the line of the script.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,122 @@ from typing import Any
 
 import torch
 
+from flatout.virtual import machine as machines
+from flatout.virtual.hints import Hint
+from flatout.virtual.places import user_place
 from flatout.virtual.tensor import allocation_of
 
-_reads = 0
+GUARD = 100
+"""After this many reads at one line within one step, the value begins to move so that a loop on it ends."""
+
+_seed = 20_260_101
+_reads: dict[Any, int] = {}
+
+
+def _reads_here() -> int:
+    """How often this line has read an invented value within this step, this time included."""
+    key = (user_place(), machines.current().step)
+    _reads[key] = count = _reads.get(key, 0) + 1
+    return count
+
+
+def _assumed(kind: str) -> float | None:
+    """What ``--assume`` says for this line (``train.py:42``) or for all values of a kind (``float``, ``mask``...)."""
+    assume = machines.current().assume
+    if not assume:
+        return None
+    place = user_place()
+    if place is not None:
+        name = place.file.replace("\\", "/").rpartition("/")[2]
+        for key in (f"{place.file}:{place.line}", f"{name}:{place.line}"):
+            if key in assume:
+                return assume[key]
+    return assume.get(kind)
+
+
+def hint_of(tensor: torch.Tensor) -> Hint | None:
+    """What is known *about* an unknown content."""
+    return allocation_of(tensor).bounds
 
 
 def scalar_like(tensor: torch.Tensor) -> Any:
-    """A plausible value of a one-element tensor."""
-    global _reads
-    _reads += 1
+    """A plausible value of a one-element tensor whose content is not known."""
+    reads = _reads_here()
+    machine = machines.current()
+    hint = hint_of(tensor)
     if tensor.dtype is torch.bool:
-        return False
+        return _boolean(hint, reads)
     if tensor.is_complex():
-        return complex(1.0, 0.0)
+        return complex(_float(hint, reads, machine.step), 0.0)
     if tensor.is_floating_point():
-        return 2.0 / (1.0 + 0.01 * _reads)
-    bounds = allocation_of(tensor).bounds
-    return bounds[0] if bounds else 1
+        return _float(hint, reads, machine.step)
+    return _integer(hint, reads)
+
+
+def _boolean(hint: Hint | None, reads: int) -> bool:
+    assumed = _assumed("boolean")
+    first = bool(assumed) if assumed is not None else hint is not None and hint.likely
+    flipped = ((reads - 1) // GUARD) % 2 == 1
+    value = first != flipped
+    machines.current().assume_that(f"a condition computed on the GPU was taken to be {value}")
+    return value
+
+
+def _float(hint: Hint | None, reads: int, step: int) -> float:
+    assumed = _assumed("float")
+    if assumed is not None:
+        return assumed
+    if hint is not None and hint.high is not None:
+        return (hint.low or 0.0) + ((hint.high - (hint.low or 0.0)) / 2)
+    value = 2.0 / (1.0 + 0.05 * step + 0.002 * reads)
+    if reads <= GUARD:
+        return value
+    if reads <= 3 * GUARD:  # a loop that waits for it to become small
+        return value * 0.5 ** (reads - GUARD)
+    return 2.0 ** min(reads - 3 * GUARD, 100)  # ... or large
+
+
+def _integer(hint: Hint | None, reads: int) -> int:
+    assumed = _assumed("integer")
+    if assumed is not None:
+        return int(assumed)
+    low = int(hint.low) if hint is not None and hint.low is not None else 0
+    high = int(hint.high) if hint is not None and hint.high is not None else low + 2
+    width = max(high - low, 1)
+    value = low + (width // 2 + reads - 1) % width
+    machines.current().assume_that(f"a whole number computed on the GPU was taken to be {value}")
+    return value
 
 
 def tensor_like(tensor: torch.Tensor) -> torch.Tensor:
-    """A plausible CPU tensor of that shape and dtype."""
-    return torch.zeros(tensor.shape, dtype=tensor.dtype)
+    """A plausible CPU tensor of that shape and dtype. The same call gives the same content in every run."""
+    machines.current().taint()
+    hint = hint_of(tensor)
+    generator = torch.Generator().manual_seed(_seed + tensor.numel())
+    shape, dtype = tensor.shape, tensor.dtype
+    if dtype is torch.bool:
+        return torch.rand(shape, generator=generator) < 0.5
+    if dtype.is_floating_point or dtype.is_complex:
+        return _floats(hint, shape, generator).to(dtype)
+    low = int(hint.low) if hint is not None and hint.low is not None else 0
+    high = int(hint.high) if hint is not None and hint.high is not None else low + 1
+    return torch.randint(low, max(high, low + 1), shape, generator=generator).to(dtype)
+
+
+def _floats(hint: Hint | None, shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
+    if hint is None or hint.low is None:
+        return torch.randn(shape, generator=generator)
+    uniform = torch.rand(shape, generator=generator)
+    if hint.simplex_dim is not None and uniform.dim():
+        return uniform / uniform.sum(hint.simplex_dim % uniform.dim(), keepdim=True)
+    return uniform * ((hint.high if hint.high is not None else 1.0) - hint.low) + hint.low
+
+
+def share_of(kind: str, total: int) -> int:
+    """How many of `total` elements an unknown mask selects: half, or what ``--assume mask=0.15`` says."""
+    assumed = _assumed("mask")
+    share = 0.5 if assumed is None else min(max(assumed, 0.0), 1.0)
+    count = int(total * share)
+    machines.current().taint()
+    machines.current().assume_that(f"{kind}: {count} of {total} elements were taken to be selected")
+    return count

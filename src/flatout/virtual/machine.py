@@ -58,6 +58,7 @@ class Machine:
         self.thread = _ThreadState()
         self.facts: dict[str, Any] = {}
         self.steps: Any = None
+        self.tainted = False
 
     def gpu(self, number: int | None = None) -> VirtualGPU:
         """The GPU of that number; the current one of this thread without a number."""
@@ -75,6 +76,10 @@ class Machine:
         """Note something that had to be assumed, with the line of the script where."""
         if self.writer is not None:
             self.writer.assume(text, user_place())
+
+    def taint(self) -> None:
+        """From now on, what the script computes on the host may come from invented values."""
+        self.tainted = True
 
     def count(self, fact: str, name: str) -> None:
         """Add one to a counted fact, such as ``attention_kernels`` / ``flash``."""

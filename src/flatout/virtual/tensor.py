@@ -50,7 +50,7 @@ class Allocation:
         nbytes: size of the storage in bytes, before the allocator's rounding.
         block: the caching allocator's block; None for empty storages and host memory.
         values: a real CPU storage with the true content, or None where the content is not known.
-        bounds: for integers whose values are not known: the half-open range that they lie in.
+        bounds: what is known about unknown content (see `hints`).
         record: the accounting's entry for this block.
     """
 
@@ -62,7 +62,7 @@ class Allocation:
         self.nbytes = nbytes
         self.block: Any = None
         self.values: Any = None
-        self.bounds: tuple[int, int] | None = None
+        self.bounds: Any = None
         self.record: Any = None
 
     def __del__(self) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from flatout.virtual import hints
 from flatout.virtual.tensor import Allocation, allocation_of, native_index
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 FLOAT_LIMIT_BYTES = 16 << 10
 INTEGER_LIMIT_BYTES = 8 << 20
+BLANK_LIMIT_BYTES = 64 << 10
 _set: Any = torch.ops.aten.set_.source_Storage_storage_offset
 _Tensor = torch.Tensor
 
@@ -56,7 +58,7 @@ def forget(tensor: torch.Tensor) -> None:
 
 def blank(allocation: Allocation, dtype: torch.dtype) -> None:
     """Fresh memory of a small tensor counts as zeros (what is in it on a real GPU is anybody's guess)."""
-    if allocation.nbytes <= limit_bytes(dtype):
+    if allocation.nbytes <= min(limit_bytes(dtype), BLANK_LIMIT_BYTES):
         allocation.values = torch.zeros(allocation.nbytes, dtype=torch.uint8).untyped_storage()
 
 
@@ -86,6 +88,16 @@ def _real_argument(value: Any) -> Any:
     return value
 
 
+# Operations after which a tensor's old content does not matter.
+_OVERWRITING = frozenset(
+    {
+        "aten::fill_.Scalar", "aten::fill_.Tensor", "aten::zero_", "aten::arange.start_out", "aten::randperm.generator_out",
+        "aten::random_", "aten::random_.to", "aten::random_.from", "aten::normal_", "aten::uniform_", "aten::bernoulli_.float",
+        "aten::exponential_", "aten::eye.m_out", "aten::linspace.out", "aten::logspace.out", "aten::eye.out",
+    }
+)  # fmt: skip
+
+
 def follow(
     op: Operator,
     args: Sequence[Any],
@@ -94,29 +106,93 @@ def follow(
     tensors: Sequence[torch.Tensor],
 ) -> None:
     """Carry known content through an operation whose outputs already exist."""
-    known = not op.random
+    known = True
     size = 0
     exact = True
     for tensor in tensors:
         allocation = allocation_of(tensor)
-        if allocation.values is None:
+        if allocation.values is None and not (op.name in _OVERWRITING and _renew(tensor, allocation)):
             known = False
             break
         size += allocation.nbytes
         exact = exact and not (tensor.is_floating_point() or tensor.is_complex())
     if known and tensors and size <= (INTEGER_LIMIT_BYTES if exact else 4 * FLOAT_LIMIT_BYTES):
-        _run_for_real(op, args, kwargs, results)
-    elif op.writes:
-        for where in op.writes:
-            written = args[where] if isinstance(where, int) and where < len(args) else kwargs.get(str(where))
-            for tensor in written if isinstance(written, (list, tuple)) else (written,):
-                if isinstance(tensor, _Tensor) and native_index(tensor):
-                    forget(tensor)
+        if op.random:
+            with private_randomness():
+                _run_for_real(op, args, kwargs, results)
+        else:
+            _run_for_real(op, args, kwargs, results)
+        return
+    for where in op.writes:
+        written = args[where] if isinstance(where, int) and where < len(args) else kwargs.get(str(where))
+        for tensor in written if isinstance(written, (list, tuple)) else (written,):
+            if isinstance(tensor, _Tensor) and native_index(tensor):
+                forget(tensor)
+    _note_what_is_known(op, args, results)
+
+
+def _renew(tensor: torch.Tensor, allocation: Allocation) -> bool:
+    """Give a tensor that is about to be overwritten as a whole room for known content."""
+    nbytes = allocation.nbytes
+    if nbytes > limit_bytes(tensor.dtype) or tensor.numel() * tensor.element_size() != nbytes:
+        return False
+    allocation.values = torch.UntypedStorage(nbytes)
+    return True
+
+
+def _note_what_is_known(op: Operator, args: Sequence[Any], results: Sequence[Any]) -> None:
+    rule = hints.RULES.get(op.name)
+    if rule is not None:
+        noted = rule(args, results)
+        if noted is not None:
+            which, hint = noted
+            allocation_of(results[which]).bounds = hint
+    elif op.name in _CERTAIN:
+        certainly = hints.certain(op.name, args)
+        if certainly is not None and allocation_of(results[0]).nbytes <= INTEGER_LIMIT_BYTES:
+            know(results[0], torch.tensor(certainly))
+
+
+_CERTAIN = frozenset(
+    f"aten::{name}"
+    for name in ("ne.Scalar", "eq.Scalar", "eq.Tensor", "ne.Tensor", "isnan", "isinf", "isposinf", "isneginf")
+)
+
+
+class _Randomness:
+    """The GPU's random numbers: seeded, and apart from the CPU's, which stay as the script left them."""
+
+    def __init__(self) -> None:
+        self.state = torch.Generator().manual_seed(0).get_state()
+
+    def __enter__(self) -> None:
+        self._outside = torch.get_rng_state()
+        torch.set_rng_state(self.state)
+
+    def __exit__(self, *exception: object) -> None:
+        self.state = torch.get_rng_state()
+        torch.set_rng_state(self._outside)
+
+
+_randomness = _Randomness()
+
+
+def private_randomness() -> _Randomness:
+    """A region in which random numbers are the GPU's."""
+    return _randomness
+
+
+def seed(number: int) -> None:
+    """Seed the GPU's random numbers."""
+    _randomness.state = torch.Generator().manual_seed(number).get_state()
 
 
 def _run_for_real(op: Operator, args: Sequence[Any], kwargs: dict[str, Any], results: Sequence[Any]) -> None:
-    real_kwargs = {name: _real_argument(value) for name, value in kwargs.items()}
-    outcome = op.overload(*[_real_argument(a) for a in args], **real_kwargs)
+    real_kwargs = {
+        name: _real_argument(value) for name, value in kwargs.items() if not isinstance(value, torch.Generator)
+    }
+    real_args = [None if isinstance(value, torch.Generator) else _real_argument(value) for value in args]
+    outcome = op.overload(*real_args, **real_kwargs)
     outcomes = outcome if len(op.written) > 1 else (outcome,)
     for result, content, source in zip(results, outcomes, op.written):
         if source is None:

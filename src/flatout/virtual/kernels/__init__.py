@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 
-FAMILIES = ("factories", "copies", "views")
+FAMILIES = ("copies", "dynamic", "factories", "scaling", "views")
 
 
 def load() -> None:
