@@ -16,7 +16,7 @@ WORDS = {"name", "label", "family", "words", "compute_capability", "usable_is_es
 
 
 def _each(wanted: Callable[[GPU], bool]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("gpu", filter(wanted, built_in()), ids=lambda gpu: gpu.label)
+    return pytest.mark.parametrize("gpu", [gpu for gpu in built_in() if wanted(gpu)], ids=lambda gpu: gpu.label)
 
 
 ALL = _each(lambda gpu: True)
