@@ -15,7 +15,7 @@ def row_of(base: GPU, own: Mapping[str, Any]) -> dict[str, Any]:
     """The row of `base` in the words of a file, with the keys of `own` put over it.
 
     A changed `memory_gib` without `usable_mib` drops the measured usable memory of `base`: it was that of another size.
-    Rates scale with `multiprocessors` and `boost_mhz` unless `own` gives them, so a slice of a GPU is told by its share.
+    Rates scale with `multiprocessors` and `boost_mhz` unless `own` gives them, so a slice is told by its share.
     """
     major, minor = base.compute_capability
     row: dict[str, Any] = {

@@ -72,9 +72,10 @@ def find(name: str, file: Path | None = None) -> GPU:
 def nearest(name: str, gpus: tuple[GPU, ...], count: int = 5) -> list[str]:
     """Labels of the GPUs whose names are nearest to `name`: those that share a family's word, then look-alikes."""
     wanted = words_of(name)
-    sharing = [gpu.label for gpu in gpus if words_of(gpu.family) & wanted]
+    numbered = {word for word in wanted if any(letter.isdigit() for letter in word)}
+    sharing = [gpu.label for gpu in gpus if words_of(gpu.family) & numbered]
     labels = {_squeezed(text): gpu.label for gpu in reversed(gpus) for text in (gpu.family, gpu.label)}
-    alike = difflib.get_close_matches(_squeezed(name), list(labels), n=count, cutoff=0.4)
+    alike = difflib.get_close_matches(_squeezed(name), list(labels), n=count, cutoff=0.5)
     return list(dict.fromkeys((*sharing, *(labels[text] for text in alike))))[:count]
 
 

@@ -2,8 +2,9 @@
 
 Each capability has one number of fused multiply-adds that a multiprocessor does per clock and data type. They are read
 off the data sheets that do give rates, and tests hold that they give those rates back: V100 125, T4 65, A100 312, A30
-165, A10 125, A40 149.7, RTX 4090 165.2 (fp16) and RTX 5090 838 (int8) TFLOP/s. That workstation boards of capability 12.0
-are not halved follows from a measurement: 401 TFLOP/s in bf16 on an RTX PRO 6000, where half the rate would be 252.
+165, A10 125, A40 149.7, RTX 4090 165.2 (fp16) and RTX 5090 838 (int8) TFLOP/s. That workstation boards of capability
+12.0 are not halved follows from a measurement: a public log has 401 TFLOP/s in bf16 on an RTX PRO 6000, where half the
+rate would be 252.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Literal, TypeAlias
 from flatout.gpu.specification import ComputeCapability, Rates
 
 Fp32Accumulate: TypeAlias = Literal["full", "half", "none"]
-"""Tensor cores with FP32 accumulation: `full` rate (data centre, workstation), `half` (GeForce), `none`: there are none."""
+"""Tensor cores with FP32 accumulation: `full` rate (data centre, workstation), `half` (GeForce), or `none` at all."""
 
 # FMA per multiprocessor and clock. GA10x, Ada and the 12.0 Blackwells share their tensor cores' rates.
 _GRAPHICS = {"fp64": 2, "fp32": 128, "tf32": 256, "fp16": 512, "bf16": 512, "int8": 1024}

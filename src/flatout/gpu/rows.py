@@ -128,7 +128,7 @@ class Row:
 
 
 def _is_positive(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e12
 
 
 def gpu_from_row(row: Row, source: Callable[[str], Source]) -> GPU:

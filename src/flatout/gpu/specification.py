@@ -22,8 +22,8 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     """Dense matrix rates in operations per second; an FMA counts as two.
 
     `None` means not known, or that there is no faster path than `fp32`. Sparsity is never counted. `fp16`, `bf16` and
-    `fp8` are tensor-core rates *with FP32 accumulation*, which is what PyTorch uses; GeForce boards run that at half the
-    rate of FP16 accumulation. `fp64` and `fp32` are the ordinary cores.
+    `fp8` are tensor-core rates *with FP32 accumulation*, which is what PyTorch uses; GeForce boards run that at half
+    the rate of FP16 accumulation. `fp64` and `fp32` are the ordinary cores.
     """
 
     fp64: float | None = None
@@ -55,7 +55,7 @@ class GPU(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: int
     """Nominal memory: the marketed number of gigabytes x 2^30."""
     usable_bytes: int
-    """What `cudaMemGetInfo` and PyTorch's `total_memory` report: less than nominal, and a little less with newer drivers."""
+    """What `cudaMemGetInfo` and PyTorch's `total_memory` report: less than nominal, and less with newer drivers."""
     usable_is_estimated: bool
     """True where no report of this model was found."""
     memory_bandwidth_bytes_per_second: float
