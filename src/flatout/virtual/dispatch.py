@@ -270,6 +270,7 @@ def generic(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         check_host_tensors(op, described, args, kwargs)
     specs = infer(op, described, args, kwargs)
     index = described.index
+    assert index, f"{op.name} has no tensor to say where its result belongs"
     results = []
     for spec, source in zip(specs, op.written):
         if source is None:
@@ -362,7 +363,19 @@ def covered_names() -> set[str]:
     of: Any = torch._C._dispatch_get_registrations_for_dispatch_key  # type: ignore[attr-defined]
     names = set(of("CPU")) | set(of("Meta")) | set(of("CompositeExplicitAutogradNonFunctional")) | set(of("CUDA"))
     foreach = {n for n in of("CompositeExplicitAutograd") if n.startswith("aten::_foreach_")}
-    return {n for n in names | foreach | set(_handlers) if n.startswith("aten::")} - set(of("CompositeImplicitAutograd"))
+    ours = {n for n in names | foreach if n.startswith("aten::")} - set(of("CompositeImplicitAutograd")) - _COMPOSED_FACTORIES
+    return ours | {n for n in _handlers if n.startswith("aten::")}
+
+
+# They take no tensor and come apart in C++ into `empty` and a fill.
+_COMPOSED_FACTORIES = frozenset(
+    f"aten::{name}"
+    for name in (
+        "arange", "arange.start", "arange.start_step", "eye", "eye.m", "full", "hann_window", "hann_window.periodic", "linspace",
+        "logspace", "normal.float_float", "ones", "rand", "randint", "randint.low", "randn", "randperm", "scalar_tensor", "zeros",
+        "_print", "sym_constrain_range", "sym_constrain_range_for_size", "_make_dep_token", "from_file",
+    )
+)  # fmt: skip
 
 
 _libraries: list[Any] = []

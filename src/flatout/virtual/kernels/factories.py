@@ -76,3 +76,21 @@ def empty_strided(
     pin_memory: bool | None = None,
 ) -> torch.Tensor:
     return make(size, stride, dtype, device)
+
+
+@stands_in("_efficientzerotensor")
+def efficient_zeros(
+    op: Operator, size: Sequence[int], dtype: torch.dtype | None = None, layout: Any = None, device: torch.device | None = None, pin_memory: bool | None = None
+) -> torch.Tensor:
+    """Zeros that take no memory on a real GPU; here they are ordinary ones."""
+    return make(size, contiguous_stride(size), dtype, device).zero_()
+
+
+@stands_in("tril_indices", "triu_indices")
+def triangle(op: Operator, row: int, col: int, offset: int = 0, dtype: torch.dtype | None = torch.int64, layout: Any = None, device: torch.device | None = None, pin_memory: bool | None = None) -> torch.Tensor:
+    """Indices of a triangle, shape ``(2, elements)``: their values are real."""
+    content = op.overload(row, col, offset, dtype=dtype, device=torch.device("cpu"))
+    result = make(content.shape, content.stride(), content.dtype, device)
+    if content.nbytes <= values.limit_bytes(content.dtype):
+        values.know(result, content)
+    return result
