@@ -9,11 +9,15 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from flatout.recording.schema import Device, Ending, Failure, Phase, Run, Step
+from flatout.recording.schema import Device, Ending, Failure, Phase, Place, Run, Step
+
+if TYPE_CHECKING:
+    from flatout.gpu import GPU
+    from flatout.recording import Writer
 
 UNLIMITED_BYTES = 1 << 50
 
@@ -24,11 +28,11 @@ class Options(msgspec.Struct, frozen=True):
     gpu: str
     steps: int
     recording: str
-    script: str = ""
     assume: dict[str, float] = {}
     gpus_file: str | None = None
     allow_writes: bool = False
     unlimited: bool = False
+    launched_as: str = "script"
 
 
 class DryRunHook:
@@ -67,14 +71,14 @@ class DryRunHook:
 
             stop_run(f"{steps} steps done")
 
-    def finished(self, error: BaseException | None, failure: Failure | None = None) -> None:
+    def finished(self, error: BaseException | None) -> None:
         """The script ended: by itself (None), stopped by us, or with an exception."""
         if self._closed:
             return
         self._closed = True
         self._write_peak()
         self._write_facts()
-        self._writer.close(_ending(error, failure))
+        self._writer.close(_ending(error))
 
     def forked(self) -> None:
         """In a forked child of the script: nothing more is recorded here."""
@@ -93,7 +97,7 @@ class DryRunHook:
         self._writer.fact("allocation_retries", memory.allocator.stats().get("num_alloc_retries", 0))
 
 
-def _ending(error: BaseException | None, failure: Failure | None) -> Ending:
+def _ending(error: BaseException | None) -> Ending:
     from flatout.launch import StopRun
 
     if error is None:
@@ -101,38 +105,64 @@ def _ending(error: BaseException | None, failure: Failure | None) -> Ending:
     if isinstance(error, StopRun):
         return Ending("stopped", 0)
     if isinstance(error, SystemExit):
-        code = error.code
-        number = code if isinstance(code, int) else 0 if code is None else 1
-        if number == 0:
-            return Ending("completed", 0)
-        return Ending("error", number, failure or Failure("SystemExit", str(code)))
+        code = 0 if error.code is None else error.code if isinstance(error.code, int) else 1
+        return Ending("completed", 0) if code == 0 else Ending("error", code, _failure(error))
     if isinstance(error, KeyboardInterrupt):
-        return Ending("interrupted", 130, failure)
+        return Ending("interrupted", 130, _failure(error))
     import torch
 
-    outcome: Any = "out_of_memory" if isinstance(error, torch.OutOfMemoryError) else "error"
-    return Ending(outcome, 1, failure)
+    return Ending("out_of_memory" if isinstance(error, torch.OutOfMemoryError) else "error", 1, _failure(error))
 
 
-def install(raw: dict[str, Any]) -> DryRunHook:
-    """Put the virtual machine under this process. `raw` is `Options` as JSON."""
+def _failure(error: BaseException) -> Failure:
+    from flatout.launch.places import spot_of_error
+
+    kind = type(error)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    spot = spot_of_error(error)
+    return Failure(name, str(error), None if spot is None else Place(spot.file, spot.line, spot.function))
+
+
+def install(raw: dict[str, Any]) -> DryRunHook | None:
+    """Put the virtual machine under this process. `raw` is `Options` as JSON.
+
+    A fresh worker process of the script gets a machine too, but nothing of it is recorded.
+    """
     options = msgspec.convert(raw, Options, strict=False)
 
     from flatout.gpu import find
+    from flatout.virtual.boot import boot
 
     specification = find(options.gpu, Path(options.gpus_file) if options.gpus_file else None)
+    writer = _writer(options, specification) if options.launched_as == "script" else None
+    machine = boot(
+        specification,
+        writer=writer,
+        assume=options.assume,
+        usable_bytes=UNLIMITED_BYTES if options.unlimited else specification.usable_bytes,
+        allow_writes=options.allow_writes,
+        keep=(os.path.abspath(options.recording),),
+    )
+    if writer is None:
+        return None
 
+    from flatout.steps import watch_steps
+
+    hook = DryRunHook(options, machine, writer)
+    machine.steps = watch_steps(hook)
+    return hook
+
+
+def _writer(options: Options, specification: GPU) -> Writer:
     import torch
 
     from flatout.recording import Writer
-    from flatout.steps import watch_steps
-    from flatout.virtual.boot import boot
 
-    writer = Writer(
+    return Writer(
         options.recording,
         Run(
             maker="virtual",
-            script=options.script or (sys.argv[0] if sys.argv else ""),
+            script=sys.argv[0] if sys.argv else "",
             arguments=tuple(sys.argv[1:]),
             torch_version=str(torch.__version__),
             started_unix_seconds=time.time(),
@@ -144,14 +174,3 @@ def install(raw: dict[str, Any]) -> DryRunHook:
             ),
         ),
     )
-    machine = boot(
-        specification,
-        writer=writer,
-        assume=options.assume,
-        usable_bytes=UNLIMITED_BYTES if options.unlimited else specification.usable_bytes,
-        allow_writes=options.allow_writes,
-        keep=(os.path.abspath(options.recording),),
-    )
-    hook = DryRunHook(options, machine, writer)
-    machine.steps = watch_steps(hook)
-    return hook
