@@ -22,6 +22,13 @@ def test_help(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "Usage: flatout" in out
 
 
+def test_nothing_asked_for_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run([]) == 2
+    out, err = capsys.readouterr()
+    assert "Usage: flatout" in out + err
+    assert "flatout:" not in err
+
+
 def test_help_of_predict_says_that_the_script_is_executed(capsys: pytest.CaptureFixture[str]) -> None:
     main.run(["predict", "--help"])
     out = " ".join(capsys.readouterr().out.split())

@@ -39,7 +39,7 @@ def test_durations_add_up(hours: int, minutes: int, seconds: int) -> None:
 def test_names() -> None:
     assert names("h100, rtx 4090,h100", "--gpu") == ["h100", "rtx 4090"]
     for text in ("", "h100,", ",", "a,,b"):
-        with pytest.raises(UsageError, match="--gpu .* empty name"):
+        with pytest.raises(UsageError, match=r"--gpu .* empty name"):
             names(text, "--gpu")
 
 

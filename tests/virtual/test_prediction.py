@@ -25,7 +25,7 @@ class FakeGPU:
     memory_bytes: int = 16 * GIB
     usable_bytes: int = 15 * GIB
     context_bytes: int = 500 * MIB
-    compute_capability: tuple[int, int] = (8, 0)
+    usable_is_estimated: bool = False
 
 
 @dataclass
@@ -206,6 +206,10 @@ def test_json_has_the_documented_shape() -> None:
     assert memory["peak_at"] == {"step": 1, "phase": "backward", "file": "train.py", "line": 42}
     assert memory["by_category"] == {"parameters": 4 * GIB, "activations": 2 * GIB}
     assert msgspec.json.decode(msgspec.json.encode(prediction), type=Prediction) == prediction
+
+
+def test_an_estimated_gpu_is_an_assumption() -> None:
+    assert "Test 16 GB" in of(FakeRecording(), gpu=FakeGPU(usable_is_estimated=True)).assumptions[-1]
 
 
 def test_assumptions_of_several_gpus_are_said_once_and_bad_news_wins() -> None:

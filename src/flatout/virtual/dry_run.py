@@ -26,8 +26,8 @@ _AT_ONCE = 2
 class DryRun:
     """What to run, and under which assumptions.
 
-    `timeout_seconds` is for one run of the script; None waits for ever. `assume` gives values that the virtual GPU would
-    have to make up. `options` are further options of the child.
+    `timeout_seconds` is for one run of the script; None waits for ever. `assume` gives values that the virtual GPU
+    would have to make up. `options` are further options of the child.
     """
 
     target: Target

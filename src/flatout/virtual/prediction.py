@@ -36,8 +36,9 @@ class PeakAt(msgspec.Struct, frozen=True):
 class Memory(msgspec.Struct, frozen=True):
     """Memory of one run, in bytes.
 
-    `capacity_bytes` is what the maker prints on the box, `usable_bytes` what CUDA reports as total, `context_bytes` what
-    CUDA itself takes outside PyTorch. `free_bytes` is `usable - context - peak reserved`: negative when memory is missing.
+    `capacity_bytes` is what the maker prints on the box, `usable_bytes` what CUDA reports as total, `context_bytes`
+    what CUDA itself takes outside PyTorch. `free_bytes` is `usable - context - peak reserved`: negative when memory is
+    missing.
     """
 
     capacity_bytes: int
@@ -62,7 +63,7 @@ class Memory(msgspec.Struct, frozen=True):
 
 
 class PredictedError(msgspec.Struct, frozen=True):
-    """Why the script ended early: its exception, or what happened to its process (`timeout`, `interrupted`, a signal)."""
+    """Why the script ended early: its exception, or what ended its process (`timeout`, `interrupted`, a signal)."""
 
     type: str
     message: str
@@ -74,8 +75,8 @@ class Result(msgspec.Struct, frozen=True):
     """What was predicted for one GPU.
 
     `needed_bytes` is known when there was no room: the memory that the same run takes on a GPU without a limit, taken
-    apart in `unlimited`. `holders` and `per_step` belong to `unlimited` then, else to `memory`. `used_gpu` is False when
-    the script never put anything on the GPU.
+    apart in `unlimited`. `holders` and `per_step` belong to `unlimited` then, else to `memory`. `used_gpu` is False
+    when the script never put anything on the GPU.
     """
 
     gpu: str
@@ -156,7 +157,7 @@ def judge(recording: Recording, gpu: GPU, exit: Exit, unlimited: Recording | Non
         waits=tuple(recording.waits()),
         per_step=steps if unlimited is None or need is None else tuple(unlimited.steps()),
         facts=dict(recording.facts()),
-        assumptions=tuple(_sentence(a.text, a.place, a.count) for a in recording.assumptions()),
+        assumptions=tuple(_assumptions(recording, gpu)),
     )
 
 
@@ -259,6 +260,13 @@ def _position(place: Place | None) -> tuple[str | None, int | None]:
     if place is None:
         return None, None
     return place.file, place.line or None
+
+
+def _assumptions(recording: Recording, gpu: GPU) -> list[str]:
+    assumed = [_sentence(a.text, a.place, a.count) for a in recording.assumptions()]
+    if gpu.usable_is_estimated:
+        assumed.append(f"how much of its memory the {gpu.label} leaves to programs is an estimate")
+    return assumed
 
 
 def _sentence(text: str, place: Place | None, count: int) -> str:
