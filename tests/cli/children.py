@@ -51,7 +51,7 @@ class FakeChildren:
         if half:
             kinds = {"parameters": half}
             place = Place("train.py", 1)
-            writer.peak(Peak(half, self.reserved_bytes, self.reserved_bytes, 1, "forward", place, kinds))
-        writer.step(Step(1, 10, 0, half))
+            writer.peak(Peak(half, self.reserved_bytes, self.reserved_bytes, 0, "forward", place, kinds))
+        writer.step(Step(0, 10, 0, half))
         writer.close(ending)
-        return Exit(ending.exit_code, None, False, False, 0.1, ending.failure)
+        return Exit(code=ending.exit_code, seconds=0.1, failure=ending.failure)

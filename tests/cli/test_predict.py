@@ -86,8 +86,7 @@ def test_out_of_memory_runs_a_second_time_to_know_the_need(
     children.reserved_bytes = 100 * GIB
     assert run(["predict", "--gpu", "h100", "train.py"]) == 1
     first, second = children.calls
-    assert "unlimited" not in first.options
-    assert second.options["unlimited"] is True
+    assert (first.options["unlimited"], second.options["unlimited"]) == (False, True)
     assert (first.quiet, second.quiet) == (False, True)
     assert first.options["recording"] != second.options["recording"]
     err = capsys.readouterr().err
@@ -105,6 +104,12 @@ def test_an_error_names_its_line(children: FakeChildren, capsys: pytest.CaptureF
     assert len(children.calls) == 1
 
 
+def test_ctrl_c_has_its_own_exit_code(children: FakeChildren, capsys: pytest.CaptureFixture[str]) -> None:
+    children.ending = Ending("interrupted", 130)
+    assert run(["predict", "--gpu", "h100", "train.py"]) == 130
+    assert "interrupted" in capsys.readouterr().err
+
+
 def test_options_behind_the_script_get_a_hint(children: FakeChildren, capsys: pytest.CaptureFixture[str]) -> None:
     children.ending = Ending("error", 2, Failure("SystemExit", "2"))
     assert run(["predict", "train.py", "--steps=9"]) == 1
@@ -120,7 +125,7 @@ def test_several_gpus(children: FakeChildren, capsys: pytest.CaptureFixture[str]
     assert [result["outcome"] for result in data["results"]] == ["fits", "out_of_memory"]
     assert [result["gpu"] for result in data["results"]] == [find("h100").name, find("t4").name]
     assert all(call.stdout_to_stderr for call in children.calls)
-    quiet = {call.options["gpu"]: call.quiet for call in children.calls if "unlimited" not in call.options}
+    quiet = {call.options["gpu"]: call.quiet for call in children.calls if not call.options["unlimited"]}
     assert quiet == {find("h100").label: False, find("t4").label: True}
     assert "does not fit" in err
 

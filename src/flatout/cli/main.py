@@ -11,9 +11,8 @@ import typer
 
 from flatout import __version__
 from flatout.cli import gpus, predict
+from flatout.cli.predict import INTERRUPTED
 from flatout.errors import FlatoutError, UsageError
-
-INTERRUPTED = 130
 
 app = typer.Typer(
     name="flatout",

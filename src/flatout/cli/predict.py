@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from flatout.gpu import GPU
     from flatout.virtual.prediction import Prediction
 
+INTERRUPTED = 130
 DEFAULT_GPU = "a100"
 _OWN_OPTIONS = ("--gpu", "--steps", "--timeout", "--json", "--output", "--assume", "--gpus-file", "--allow-writes")
 
@@ -100,7 +101,13 @@ def predict(
         if hint:
             console.print(f"\n{hint}", style="dim", markup=False)
     _write(prediction, json)
-    raise typer.Exit(1 if prediction.is_bad_news else 0)
+    raise typer.Exit(_exit_code(prediction))
+
+
+def _exit_code(prediction: Prediction) -> int:
+    if any(result.error is not None and result.error.type == "interrupted" for result in prediction.results):
+        return INTERRUPTED
+    return 1 if prediction.is_bad_news else 0
 
 
 def _refuse(option: str, value: str | None) -> None:

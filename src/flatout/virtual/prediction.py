@@ -5,13 +5,12 @@ No torch here: a prediction is made from a recording, wherever that was written.
 
 from __future__ import annotations
 
-import signal as signals
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
-from flatout.recording.schema import Failure, Holder, Peak, Place, Run, Step, Wait
+from flatout.recording.schema import Holder, Peak, Place, Run, Step, Wait
 
 if TYPE_CHECKING:
     from flatout.gpu import GPU
@@ -25,7 +24,10 @@ GOOD_NEWS: tuple[PredictedOutcome, ...] = ("fits", "may_not_fit")
 
 
 class PeakAt(msgspec.Struct, frozen=True):
-    """When and where memory was highest. `file` and `line` are None where no line of the script is known."""
+    """When and where memory was highest. `step` counts from 1.
+
+    `file` and `line` are None where no line of the script is known.
+    """
 
     step: int
     phase: str
@@ -136,7 +138,7 @@ def judge(recording: Recording, gpu: GPU, exit: Exit, unlimited: Recording | Non
     the same script, on a GPU without a limit, made because the first ran out of memory.
     """
     peak = recording.peak()
-    steps = tuple(recording.steps())
+    steps = _steps(recording)
     memory = _memory(peak, gpu)
     need = None if unlimited is None else _reliable_peak(unlimited)
     error = _error(recording, exit)
@@ -155,10 +157,15 @@ def judge(recording: Recording, gpu: GPU, exit: Exit, unlimited: Recording | Non
         unlimited=None if need is None else _memory(need, gpu),
         holders=() if shown is None else shown.holders,
         waits=tuple(recording.waits()),
-        per_step=steps if unlimited is None or need is None else tuple(unlimited.steps()),
+        per_step=steps if unlimited is None or need is None else _steps(unlimited),
         facts=dict(recording.facts()),
         assumptions=tuple(_assumptions(recording, gpu)),
     )
+
+
+def _steps(recording: Recording) -> tuple[Step, ...]:
+    """The steps, counted from 1 as people do."""
+    return tuple(msgspec.structs.replace(step, index=step.index + 1) for step in recording.steps())
 
 
 def _memory(peak: Peak | None, gpu: GPU) -> Memory:
@@ -167,7 +174,7 @@ def _memory(peak: Peak | None, gpu: GPU) -> Memory:
     at = None
     if peak is not None:
         file, line = _position(peak.place)
-        at = PeakAt(step=peak.step, phase=peak.phase, file=file, line=line)
+        at = PeakAt(step=peak.step + 1, phase=peak.phase, file=file, line=line)
     return Memory(
         capacity_bytes=gpu.memory_bytes,
         usable_bytes=gpu.usable_bytes,
@@ -213,21 +220,23 @@ def _error(recording: Recording, exit: Exit) -> PredictedError | None:
     if exit.interrupted or outcome == "interrupted":
         return PredictedError("interrupted", "stopped by Ctrl-C." + last_words)
     failure = exit.failure if ending is None or ending.failure is None else ending.failure
+    if failure is not None and failure.type == "SystemExit" and exit.code == 0:
+        failure = None
+    file, line = _position(None if failure is None else failure.place)
     if exit.signal is not None:
-        return PredictedError(_signal_name(exit.signal), _signal_message(exit.signal) + last_words)
-    if failure is not None and not _is_clean_exit(failure, exit):
-        file, line = _position(failure.place)
+        name = "killed" if failure is None else failure.type
+        return PredictedError(name, f"the process was {exit.explanation}." + last_words, file, line)
+    code = _exit_code(recording, exit)
+    if failure is not None and failure.type == "SystemExit":
+        said = "" if failure.message in ("", str(code)) else f": {failure.message}"
+        return PredictedError("SystemExit", f"the script ended itself with exit code {code}{said}", file, line)
+    if failure is not None:
         return PredictedError(failure.type, failure.message, file, line)
     if outcome == "killed" or (ending is None and exit.code != 0):
         return PredictedError("killed", f"the process ended without a word (exit code {exit.code})." + last_words)
-    code = _exit_code(recording, exit)
     if code != 0:
-        return PredictedError("SystemExit", f"the script ended itself with exit code {code}.")
+        return PredictedError("SystemExit", f"the script ended itself with exit code {code}")
     return None
-
-
-def _is_clean_exit(failure: Failure, exit: Exit) -> bool:
-    return failure.type == "SystemExit" and exit.code == 0
 
 
 def _is_out_of_memory(exception_type: str) -> bool:
@@ -238,22 +247,6 @@ def _is_out_of_memory(exception_type: str) -> bool:
 def _exit_code(recording: Recording, exit: Exit) -> int:
     ending = recording.ending
     return exit.code if ending is None or exit.code != 0 else ending.exit_code
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signals.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
-def _signal_message(number: int) -> str:
-    name = _signal_name(number)
-    if name == "SIGKILL":
-        return "the process was killed (SIGKILL): usually this machine, not the GPU, ran out of memory."
-    if name == "SIGABRT":
-        return "the process was aborted by C++ code (SIGABRT)."
-    return f"the process was ended by {name}."
 
 
 def _position(place: Place | None) -> tuple[str | None, int | None]:
