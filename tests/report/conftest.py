@@ -101,7 +101,7 @@ OUT_OF_MEMORY = changed(
     needed_bytes=memory_of(25_447_170_048, 2.4).needed_bytes,
     error=PredictedError(
         "torch.OutOfMemoryError",
-        "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.70 GiB of which 1.20 GiB is free.",
+        "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.70 GiB. See the manual.",
         "train.py",
         10,
     ),
@@ -116,7 +116,9 @@ ERROR = changed(
     per_step=(),
     holders=(),
     waits=(),
-    error=PredictedError("RuntimeError", "mat1 and mat2 must have the same dtype, but got Half and Float", "train.py", 5),
+    error=PredictedError(
+        "RuntimeError", "mat1 and mat2 must have the same dtype, but got Half and Float", "train.py", 5
+    ),
 )
 KILLED = changed(
     **T4,

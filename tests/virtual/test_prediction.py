@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flatout.launch import Exit
+from flatout.launch.outcome import failure_from_crash
 from flatout.recording.schema import Assumption, Ending, Failure, Peak, Place, Run, Step, Wait
 from flatout.virtual.prediction import GOOD_NEWS, SCHEMA, Prediction, Result, gather, judge
 
@@ -15,7 +17,16 @@ MIB = 1 << 20
 GIB = 1 << 30
 PLACE = Place("train.py", 42, "main")
 RUN = Run("virtual", "train.py", ("--lr", "1"), "2.13.0", 0.0)
+EXIT = Failure("SystemExit", "no data", PLACE)
 OOM = Failure("torch.OutOfMemoryError", "CUDA out of memory. Tried to allocate 2.00 GiB.", Place("train.py", 31))
+
+
+def ended(code: int = 0, seconds: float = 1.5, **how: Any) -> Exit:
+    return Exit(code=code, seconds=seconds, **how)
+
+
+def crashed(number: int) -> Exit:
+    return ended(128 + number, signal=number, failure=failure_from_crash(number, ""))
 
 
 @dataclass
@@ -25,17 +36,7 @@ class FakeGPU:
     memory_bytes: int = 16 * GIB
     usable_bytes: int = 15 * GIB
     context_bytes: int = 500 * MIB
-    compute_capability: tuple[int, int] = (8, 0)
-
-
-@dataclass
-class FakeExit:
-    code: int = 0
-    signal: int | None = None
-    timed_out: bool = False
-    interrupted: bool = False
-    seconds: float = 1.5
-    failure: Failure | None = None
+    usable_is_estimated: bool = False
 
 
 @dataclass
@@ -51,10 +52,10 @@ class FakeRecording:
             return None
         upper = self.reserved_bytes if self.upper_bound_bytes is None else self.upper_bound_bytes
         kinds = {"parameters": self.reserved_bytes // 2, "activations": self.reserved_bytes // 4}
-        return Peak(sum(kinds.values()), self.reserved_bytes, upper, 1, "backward", PLACE, kinds)
+        return Peak(sum(kinds.values()), self.reserved_bytes, upper, 0, "backward", PLACE, kinds)
 
     def steps(self) -> list[Step]:
-        return [Step(index, 100, 10 * index, GIB, PLACE) for index in (1, 2, 3)]
+        return [Step(index, 100, 10 * index, GIB, PLACE) for index in (0, 1, 2)]
 
     def waits(self) -> list[Wait]:
         return [Wait(PLACE, ".item()", 3, True, False)]
@@ -68,11 +69,11 @@ class FakeRecording:
 
 def of(
     recording: FakeRecording,
-    exit: FakeExit | None = None,
+    exit: Exit | None = None,
     unlimited: FakeRecording | None = None,
     gpu: FakeGPU | None = None,
 ) -> Result:
-    return judge(cast(Any, recording), cast(Any, gpu or FakeGPU()), cast(Any, exit or FakeExit()), cast(Any, unlimited))
+    return judge(cast(Any, recording), cast(Any, gpu or FakeGPU()), exit or ended(), cast(Any, unlimited))
 
 
 def test_fits_when_reserved_and_context_are_within_usable_memory() -> None:
@@ -105,7 +106,7 @@ def test_outcome_is_the_definition(reserved: int, unsure: int, usable: int, cont
 
 def test_out_of_memory_says_how_much_is_needed() -> None:
     limited = FakeRecording(14 * GIB, ending=Ending("out_of_memory", 1, OOM))
-    result = of(limited, FakeExit(1), FakeRecording(30 * GIB))
+    result = of(limited, ended(1), FakeRecording(30 * GIB))
     assert result.outcome == "out_of_memory"
     assert result.exit_code == 1
     assert result.error is not None
@@ -128,18 +129,18 @@ def test_out_of_memory_says_how_much_is_needed() -> None:
 )
 def test_need_is_unknown_when_the_second_run_failed(second: FakeRecording) -> None:
     limited = FakeRecording(14 * GIB, ending=Ending("out_of_memory", 1, OOM))
-    assert of(limited, FakeExit(1), second).needed_bytes is None
+    assert of(limited, ended(1), second).needed_bytes is None
 
 
 @pytest.mark.parametrize("name", ["torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError", "OutOfMemoryError"])
 def test_out_of_memory_is_told_from_the_exception_alone(name: str) -> None:
     limited = FakeRecording(ending=Ending("error", 1, Failure(name, "CUDA out of memory.")))
-    assert of(limited, FakeExit(1)).outcome == "out_of_memory"
+    assert of(limited, ended(1)).outcome == "out_of_memory"
 
 
 def test_error_keeps_message_and_place() -> None:
     failure = Failure("RuntimeError", "mat1 and mat2 must have the same dtype", Place("model.py", 7))
-    result = of(FakeRecording(ending=Ending("error", 1, failure)), FakeExit(1))
+    result = of(FakeRecording(ending=Ending("error", 1, failure)), ended(1))
     assert result.outcome == "error"
     assert msgspec.to_builtins(result.error) == {
         "type": "RuntimeError",
@@ -152,20 +153,24 @@ def test_error_keeps_message_and_place() -> None:
 @pytest.mark.parametrize(
     ("recording", "exit", "kind", "words"),
     [
-        (FakeRecording(ending=None, doing="step 2"), FakeExit(-6, signal=6), "SIGABRT", ["C++", "step 2"]),
-        (FakeRecording(ending=None, doing="step 2"), FakeExit(-9, signal=9), "SIGKILL", ["this machine", "step 2"]),
-        (FakeRecording(ending=None), FakeExit(-11, signal=11), "SIGSEGV", ["SIGSEGV"]),
-        (FakeRecording(ending=None), FakeExit(-99, signal=99), "signal 99", ["signal 99"]),
-        (FakeRecording(doing="load"), FakeExit(-2, timed_out=True, seconds=600), "timeout", ["600 s", "load"]),
-        (FakeRecording(ending=Ending("timeout", 1, doing="load")), FakeExit(1), "timeout", ["--timeout", "load"]),
-        (FakeRecording(), FakeExit(130, interrupted=True), "interrupted", ["Ctrl-C"]),
-        (FakeRecording(ending=Ending("completed", 3)), FakeExit(3), "SystemExit", ["exit code 3"]),
-        (FakeRecording(ending=None), FakeExit(70), "killed", ["exit code 70"]),
+        (FakeRecording(ending=None, doing="step 2"), crashed(6), "SIGABRT", ["C++", "step 2"]),
+        (FakeRecording(ending=None, doing="step 2"), crashed(9), "SIGKILL", ["out of memory", "step 2"]),
+        (FakeRecording(ending=None), crashed(11), "SIGSEGV", ["SIGSEGV"]),
+        (FakeRecording(ending=None), ended(137, signal=9), "killed", ["SIGKILL"]),
+        (FakeRecording(doing="load"), ended(-2, timed_out=True, seconds=600), "timeout", ["600 s", "load"]),
+        (FakeRecording(ending=Ending("timeout", 1, doing="load")), ended(1), "timeout", ["--timeout", "load"]),
+        (FakeRecording(), ended(130, interrupted=True), "interrupted", ["Ctrl-C"]),
+        (FakeRecording(ending=Ending("completed", 3)), ended(3), "SystemExit", ["exit code 3"]),
+        (FakeRecording(ending=None), ended(70), "killed", ["exit code 70"]),
+        (
+            FakeRecording(ending=Ending("error", 2, EXIT)),
+            ended(2, failure=EXIT),
+            "SystemExit",
+            ["exit code 2: no data"],
+        ),
     ],
 )
-def test_a_run_that_was_ended_is_an_error(
-    recording: FakeRecording, exit: FakeExit, kind: str, words: list[str]
-) -> None:
+def test_a_run_that_was_ended_is_an_error(recording: FakeRecording, exit: Exit, kind: str, words: list[str]) -> None:
     result = of(recording, exit)
     assert result.outcome == "error"
     assert result.error is not None
@@ -208,8 +213,12 @@ def test_json_has_the_documented_shape() -> None:
     assert msgspec.json.decode(msgspec.json.encode(prediction), type=Prediction) == prediction
 
 
+def test_an_estimated_gpu_is_an_assumption() -> None:
+    assert "Test 16 GB" in of(FakeRecording(), gpu=FakeGPU(usable_is_estimated=True)).assumptions[-1]
+
+
 def test_assumptions_of_several_gpus_are_said_once_and_bad_news_wins() -> None:
-    bad = of(FakeRecording(ending=Ending("out_of_memory", 1, OOM)), FakeExit(1))
+    bad = of(FakeRecording(ending=Ending("out_of_memory", 1, OOM)), ended(1))
     good = of(FakeRecording())
     prediction = gather(RUN, [good, bad])
     assert len(prediction.assumptions) == 2

@@ -17,8 +17,12 @@ def gpus(
     """List the GPUs that flatout knows. Their names are taken as people write them: h100, rtx 4090, a100-40gb."""
     import sys
 
-    from flatout.cli.consoles import report_console
+    from flatout.cli.consoles import WIDEST_COLUMNS, report_console
     from flatout.gpu import all_gpus
     from flatout.report.gpu_table import print_gpus
 
-    print_gpus(all_gpus(gpus_file), report_console(sys.stdout))
+    console = report_console(sys.stdout)
+    if not console.is_terminal:
+        # What another program reads must not be cut.
+        console.width = WIDEST_COLUMNS
+    print_gpus(all_gpus(gpus_file), console)

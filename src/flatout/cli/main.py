@@ -11,9 +11,8 @@ import typer
 
 from flatout import __version__
 from flatout.cli import gpus, predict
+from flatout.cli.predict import INTERRUPTED
 from flatout.errors import FlatoutError, UsageError
-
-INTERRUPTED = 130
 
 app = typer.Typer(
     name="flatout",
@@ -44,7 +43,9 @@ def _root(
 
 
 # Typer shows neither of these; it has brought its own copy of click since some version and used click itself before.
-_ClickException = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+_ClickException: type[Exception] = next(
+    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException" and issubclass(kind, Exception)
+)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -57,13 +58,15 @@ def run(arguments: Sequence[str]) -> int:
     except (typer.Abort, KeyboardInterrupt):
         return _say("interrupted", INTERRUPTED)
     except _ClickException as error:
-        return _say(_usage_message(error), UsageError.exit_code)
+        # Without any argument the help was shown already, and there is nothing more to say.
+        return _say(_usage_message(error), UsageError.exit_code) if arguments else UsageError.exit_code
     except Exception as error:
         if os.environ.get("FLATOUT_TRACEBACK"):
             raise
         text = f"{type(error).__name__}: {error}"
         return _say(f"a mistake of flatout's own: {text} (FLATOUT_TRACEBACK=1 shows where; please report it)", 2)
-    return code if isinstance(code, int) else 0
+    # Newer versions of typer make an exit code of Ctrl-C instead of an exception.
+    return _say("interrupted", INTERRUPTED) if code == INTERRUPTED else code or 0
 
 
 def main() -> NoReturn:
@@ -72,7 +75,7 @@ def main() -> NoReturn:
 
 
 def _usage_message(error: Exception) -> str:
-    """What the parser did not like, and where to read what it likes; the whole help where nothing was asked for."""
+    """What the parser did not like, and where to read what it likes."""
     context = getattr(error, "ctx", None)
     message = str(error.format_message() if hasattr(error, "format_message") else error)
     where = context.command_path if context is not None else "flatout"

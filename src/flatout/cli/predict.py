@@ -16,18 +16,22 @@ if TYPE_CHECKING:
     from flatout.gpu import GPU
     from flatout.virtual.prediction import Prediction
 
+INTERRUPTED = 130
 DEFAULT_GPU = "a100"
 _OWN_OPTIONS = ("--gpu", "--steps", "--timeout", "--json", "--output", "--assume", "--gpus-file", "--allow-writes")
 
 
 def predict(
-    target: Annotated[
-        list[str],
-        typer.Argument(metavar="SCRIPT [ARGUMENTS]...", help="The script, and after it whatever is the script's own."),
-    ],
+    script: Annotated[str, typer.Argument(metavar="SCRIPT", help="The training script, as it is.")],
+    arguments: Annotated[
+        Optional[list[str]],  # noqa: UP045 - typer reads this annotation when it runs, on Python 3.10 too
+        typer.Argument(metavar="ARGUMENTS", help="Whatever follows is the script's own.", show_default=False),
+    ] = None,
     gpu: Annotated[
-        Optional[str],  # noqa: UP045 - typer reads this annotation when it runs, on Python 3.10 too
-        typer.Option(metavar="NAME[,NAME...]", help="GPUs to predict for; flatout gpus lists them.", show_default=False),
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            metavar="NAME[,NAME...]", help="GPUs to predict for; flatout gpus lists them.", show_default=False
+        ),
     ] = None,
     steps: Annotated[int, typer.Option(min=1, help="Optimizer steps to run before the script is stopped.")] = 3,
     timeout: Annotated[str, typer.Option(metavar="TIME", help="Longest time for one run: 90s, 10m, none.")] = "10m",
@@ -59,12 +63,14 @@ def predict(
 ) -> None:
     """Run a training script on a GPU that is not here: does it work, does it fit, where does memory peak?
 
-    The script is executed, up to --steps optimizer steps: this is no sandbox. Options of flatout come before the script.
+    The script is executed, up to --steps optimizer steps: this is no sandbox.
+    Options of flatout come before the script; what follows it is the script's.
     """
     _refuse("--gpus", gpus)
     _refuse("--strategy", strategy)
     timeout_seconds = values.duration_seconds(timeout, "--timeout")
     assumed = values.assumptions(assume or [], "--assume")
+    _check_folder(json)
     chosen, note = _choose(gpu, gpus_file)
     # Only from here on is anything loaded that takes time.
     from flatout.cli.consoles import report_console
@@ -74,9 +80,9 @@ def predict(
     from flatout.virtual.dry_run import DryRun, Job
     from flatout.virtual.dry_run import predict as predict_all
 
-    script, arguments = target[0], tuple(target[1:])
+    words = tuple(arguments or ())
     dry_run = DryRun(
-        target=Target(module=script, arguments=arguments) if module else Target(script=script, arguments=arguments),
+        target=Target(module=script, arguments=words) if module else Target(path=script, arguments=words),
         steps=steps,
         timeout_seconds=timeout_seconds,
         assume=assumed,
@@ -95,12 +101,24 @@ def predict(
         if hint:
             console.print(f"\n{hint}", style="dim", markup=False)
     _write(prediction, json)
-    raise typer.Exit(1 if prediction.is_bad_news else 0)
+    raise typer.Exit(_exit_code(prediction))
+
+
+def _exit_code(prediction: Prediction) -> int:
+    if any(result.error is not None and result.error.type == "interrupted" for result in prediction.results):
+        return INTERRUPTED
+    return 1 if prediction.is_bad_news else 0
 
 
 def _refuse(option: str, value: str | None) -> None:
     if value is not None:
         raise UsageError(f"{option} is not there yet: flatout predicts for one GPU at a time; leave {option} out")
+
+
+def _check_folder(json: str | None) -> None:
+    """Better before the script runs than after ten minutes."""
+    if json not in (None, "-") and not Path(str(json)).absolute().parent.is_dir():
+        raise UsageError(f"--json {json}: there is no such directory; make it, or give another file to --json")
 
 
 def _choose(gpu: str | None, gpus_file: Path | None) -> tuple[list[GPU], str]:
@@ -125,7 +143,9 @@ def _misplaced(prediction: Prediction) -> str:
     behind = [word for word in prediction.arguments if word.split("=")[0] in _OWN_OPTIONS]
     if not refused or not behind:
         return ""
-    return f"{behind[0]} stands behind the script, so it is the script's own; options of flatout come before the script."
+    return (
+        f"{behind[0]} stands behind the script, so it is the script's own; options of flatout come before the script."
+    )
 
 
 def _write(prediction: Prediction, json: str | None) -> None:

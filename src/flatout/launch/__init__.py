@@ -8,15 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["Exit", "StopRun", "Target", "stop_run", "supervise"]
+__all__ = ["Exit", "Relay", "StopRun", "Target", "stop_run", "supervise"]
 
 if TYPE_CHECKING:
     from flatout.launch.outcome import Exit
+    from flatout.launch.relay import Relay
     from flatout.launch.stop import StopRun, stop_run
     from flatout.launch.supervisor import supervise
     from flatout.launch.target import Target
 
-_HOMES = {"Exit": "outcome", "StopRun": "stop", "Target": "target", "stop_run": "stop", "supervise": "supervisor"}
+_HOMES = {
+    "Exit": "outcome",
+    "Relay": "relay",
+    "StopRun": "stop",
+    "Target": "target",
+    "stop_run": "stop",
+    "supervise": "supervisor",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -22,12 +22,12 @@ _TO_CHILD = ("SIGTERM", "SIGUSR1", "SIGUSR2")  # somebody's `kill`
 class Relay:
     """Hands signals on while it is entered; outside the main thread, where Python allows no handlers, it hands on none.
 
-    Signals that come before `family` is set are delivered when it is.
+    It may serve several families at once. Signals that come before the first are delivered when it is there.
     """
 
     def __init__(self) -> None:
         self.interrupted = False
-        self._family: Family | None = None
+        self._families: list[Family] = []
         self._early: list[int] = []
         self._ctrl_c = 0
         self._old: dict[int, Any] = {}
@@ -45,9 +45,14 @@ class Relay:
 
     def serve(self, family: Family) -> None:
         """Hand signals on to `family` from now on."""
-        self._family = family
-        for number in self._early:
+        self._families.append(family)
+        early, self._early = self._early, []
+        for number in early:
             self._hand_on(number, None)
+
+    def leave(self, family: Family) -> None:
+        """Its process has ended: its number may soon be another's."""
+        self._families.remove(family)
 
     def _listen(self, name: str, handler: Any) -> None:
         number = getattr(signal, name, None)
@@ -58,21 +63,22 @@ class Relay:
             self._old[number] = signal.signal(number, handler)
 
     def _hand_on(self, number: int, _: FrameType | None) -> None:
-        if self._family is None:
+        if not self._families:
             self._early.append(number)
             return
         name = signal.Signals(number).name
         self.interrupted |= name in ("SIGINT", "SIGQUIT", "SIGHUP", "SIGTERM")
-        if name == "SIGINT":
-            self._interrupt(self._family)
-        elif name in _TO_GROUP:
-            self._family.tell_all(number)
-        else:
-            self._family.tell_child(number)
+        self._ctrl_c += name == "SIGINT"
+        for family in tuple(self._families):
+            if name == "SIGINT":
+                self._interrupt(family)
+            elif name in _TO_GROUP:
+                family.tell_all(number)
+            else:
+                family.tell_child(number)
 
     def _interrupt(self, family: Family) -> None:
         """Twice as from the terminal, for the script to clean up and to break off cleaning up; then flatout insists."""
-        self._ctrl_c += 1
         if self._ctrl_c <= 2:
             family.tell_all(signal.SIGINT)
         elif self._ctrl_c == 3:
@@ -84,8 +90,11 @@ class Relay:
 
     def _pause(self, _number: int, _: FrameType | None) -> None:
         """Ctrl-Z: the script pauses, then flatout; both go on together."""
-        if self._family is None or sys.platform == "win32":
+        if not self._families or sys.platform == "win32":
             return
-        self._family.tell_all(signal.SIGSTOP)
+        paused = tuple(self._families)
+        for family in paused:
+            family.tell_all(signal.SIGSTOP)
         os.kill(os.getpid(), signal.SIGSTOP)
-        self._family.tell_all(signal.SIGCONT)
+        for family in paused:
+            family.tell_all(signal.SIGCONT)

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -34,6 +35,8 @@ def supervise(
     environment: Mapping[str, str] | None = None,
     python: str = sys.executable,
     stdout_to_stderr: bool = False,
+    quiet: bool = False,
+    relay: Relay | None = None,
     grace_seconds: float = GRACE_SECONDS,
 ) -> Exit:
     """Run `target` in a child process with this process's own stdin, stdout, stderr and folder, and wait for its end.
@@ -43,14 +46,19 @@ def supervise(
     process's. When `timeout_seconds` are over the script gets SIGINT, `grace_seconds` later SIGTERM, and
     `grace_seconds` after that SIGKILL, with everything that it started.
 
+    `quiet` gives it neither input nor output. Signals are handed on only in the main thread; for scripts that other
+    threads supervise, enter a `relay` there and pass it to each call.
+
     Raises `ScriptError` where the script could not be started, and the hook's own `FlatoutError` where it refused.
     """
     target.check()
-    with tempfile.TemporaryDirectory(prefix="flatout-", ignore_cleanup_errors=True) as folder, Relay() as relay:
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="flatout-", ignore_cleanup_errors=True))
+        relay = relay or stack.enter_context(Relay())
         control = Control(folder)
         ready = _prepare(control, hook, options, os.environ if environment is None else environment)
         started = time.monotonic()
-        family = Family(_start([python, *target.command()], ready, stdout_to_stderr))
+        family = Family(_start([python, *target.command()], ready, _streams(stdout_to_stderr, quiet)))
         relay.serve(family)
         try:
             timed_out = not _ends_within(family.child, timeout_seconds)
@@ -59,6 +67,8 @@ def supervise(
         except BaseException:  # whatever ends this process must not leave the script behind
             family.kill()
             raise
+        finally:
+            relay.leave(family)
         seconds = time.monotonic() - started
         returned = family.child.returncode
         if returned < 0:
@@ -79,11 +89,17 @@ def _prepare(control: Control, hook: str, options: Mapping[str, Any], environmen
     return {**environment, "PYTHONPATH": f"{first}{os.pathsep}{python_path}" if python_path else first}
 
 
-def _start(command: list[str], environment: dict[str, str], stdout_to_stderr: bool) -> subprocess.Popen[bytes]:
+def _streams(stdout_to_stderr: bool, quiet: bool) -> dict[str, int | None]:
+    if quiet:
+        return {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return {"stdout": _STDERR if stdout_to_stderr else None}
+
+
+def _start(command: list[str], environment: dict[str, str], streams: dict[str, int | None]) -> subprocess.Popen[bytes]:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()  # what was said before the script comes before what it says
-    options: dict[str, Any] = {"env": environment, "stdout": _STDERR if stdout_to_stderr else None, **NEW_GROUP}
+    options: dict[str, Any] = {"env": environment, **streams, **NEW_GROUP}
     try:
         return subprocess.Popen(command, **options)
     except OSError as error:

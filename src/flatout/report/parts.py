@@ -27,7 +27,7 @@ class Part:
     size_bytes: int
 
 
-# Colours: softened from the palette of Okabe and Ito (2008), which people who do not see red or green can tell apart; greys.
+# Colours: softened from the palette of Okabe and Ito (2008), which people who do not see red or green can tell apart.
 CATEGORY_KINDS: dict[str, Kind] = {
     "parameters": Kind("P", "parameters", "#6aa9e0"),
     "gradients": Kind("G", "gradients", "#4db28a"),

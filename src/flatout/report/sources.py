@@ -37,5 +37,8 @@ def source_line(file: str, line: int | None) -> str | None:
     """The line of source without its indentation; None when the file cannot be read or has no such line."""
     if not line:
         return None
-    text = plain(linecache.getline(file, line)).strip()
+    # As a full path: linecache remembers by name, and would look for a short one along sys.path too.
+    path = str(Path(file).absolute())
+    linecache.checkcache(path)
+    text = plain(linecache.getline(path, line)).strip()
     return text or None

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from flatout.report.comparison import print_comparison
 from flatout.report.details import print_details
-from flatout.report.layout import print_hanging, print_labelled, print_line, print_source
+from flatout.report.layout import print_hanging, print_labelled, print_source
 from flatout.report.memory_bar import print_memory
 from flatout.report.sources import place_text, plain, source_line
 from flatout.report.units import count_text, size_text
@@ -21,8 +21,8 @@ _FEW_LINES = 8
 def print_prediction(prediction: Prediction, console: Console, *, verbose: bool = False) -> None:
     """Write the report of a prediction to `console`, as wide as that is (40 columns are enough).
 
-    Letters and words carry the meaning, colour repeats it. With `verbose`: also the lines that hold the most, the waits,
-    the steps and the facts.
+    Letters and words carry the meaning, colour repeats it. With `verbose`: also the lines that hold the most, the
+    waits, the steps and the facts.
     """
     console.print()
     _print_header(prediction, console)

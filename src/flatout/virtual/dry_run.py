@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flatout.errors import ScriptError
-from flatout.launch import Exit, Target, supervise
+from flatout.launch import Exit, Relay, Target, supervise
 from flatout.recording import open_recording
 from flatout.recording.schema import Run
 from flatout.virtual.prediction import Prediction, Result, gather, judge
@@ -26,8 +26,8 @@ _AT_ONCE = 2
 class DryRun:
     """What to run, and under which assumptions.
 
-    `timeout_seconds` is for one run of the script; None waits for ever. `assume` gives values that the virtual GPU would
-    have to make up. `options` are further options of the child.
+    `timeout_seconds` is for one run of the script; None waits for ever. `assume` gives values that the virtual GPU
+    would have to make up. `options` are further options of the child.
     """
 
     target: Target
@@ -47,23 +47,29 @@ class Job:
     scratch: Path
 
 
+@dataclass(frozen=True)
+class _Setting:
+    """How a child is run: who hands signals on to it, and where its output goes."""
+
+    relay: Relay
+    stdout_to_stderr: bool
+    quiet: bool = False
+
+
 def predict(
     dry_run: DryRun, jobs: Sequence[Job], *, stdout_to_stderr: bool = False, all_output: bool = False
 ) -> Prediction:
     """Run the script once a job, at most two at once, and gather what that tells.
 
     The first job's script has the terminal; the output of the others is dropped unless `all_output`. Raises ScriptError
-    when the script cannot be started.
+    when the script cannot be started, KeyboardInterrupt when a Ctrl-C came before all of them were.
     """
-    quiet = [index > 0 and not all_output for index in range(len(jobs))]
-    if len(jobs) == 1:
-        run, result = _run(dry_run, jobs[0], stdout_to_stderr=stdout_to_stderr, quiet=False)
-        return gather(run, [result])
-    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="flatout-dry-run") as pool:
-        futures = [
-            pool.submit(_run, dry_run, job, stdout_to_stderr=stdout_to_stderr, quiet=silent)
-            for job, silent in zip(jobs, quiet, strict=True)
-        ]
+    with Relay() as relay, ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="flatout-dry-run") as pool:
+        aloud = _Setting(relay, stdout_to_stderr)
+        futures = []
+        for index, job in enumerate(jobs):
+            setting = aloud if index == 0 or all_output else replace(aloud, quiet=True)
+            futures.append(pool.submit(_run, dry_run, job, setting))
         try:
             done = [future.result() for future in futures]
         except BaseException:
@@ -72,39 +78,41 @@ def predict(
     return gather(done[0][0], [result for _, result in done])
 
 
-def _run(dry_run: DryRun, job: Job, *, stdout_to_stderr: bool, quiet: bool) -> tuple[Run, Result]:
-    exit = _follow(dry_run, job, job.recording, {}, stdout_to_stderr=stdout_to_stderr, quiet=quiet)
+def _run(dry_run: DryRun, job: Job, setting: _Setting) -> tuple[Run, Result]:
+    exit = _follow(dry_run, job, job.recording, setting)
     with open_recording(job.recording) as recording:
         result = judge(recording, job.gpu, exit)
         if result.outcome != "out_of_memory" or result.error is None:
             return recording.run, result
         # The script stopped where memory ran out. How much it would have needed only a second run can tell.
         path = job.scratch / f"{job.recording.stem}-unlimited{job.recording.suffix}"
-        _follow(dry_run, job, path, {"unlimited": True}, stdout_to_stderr=stdout_to_stderr, quiet=True)
+        _follow(dry_run, job, path, replace(setting, quiet=True), unlimited=True)
         with open_recording(path) as unlimited:
             return recording.run, judge(recording, job.gpu, exit, unlimited)
 
 
-def _follow(
-    dry_run: DryRun, job: Job, path: Path, more: Mapping[str, Any], *, stdout_to_stderr: bool, quiet: bool
-) -> Exit:
+def _follow(dry_run: DryRun, job: Job, path: Path, setting: _Setting, *, unlimited: bool = False) -> Exit:
     """One child, to its end. What it recorded is at `path`."""
+    if setting.relay.interrupted:
+        raise KeyboardInterrupt
     options = {
         **dry_run.options,
+        "script": dry_run.target.name,
         "gpu": job.gpu.label,
         "steps": dry_run.steps,
-        "recording": str(path),
+        "recording": str(path.absolute()),
         "assume": dict(dry_run.assume),
         "allow_writes": dry_run.allow_writes,
-        **more,
+        "unlimited": unlimited,
     }
     exit = supervise(
         dry_run.target,
         hook=HOOK,
         options=options,
         timeout_seconds=dry_run.timeout_seconds,
-        stdout_to_stderr=stdout_to_stderr,
-        quiet=quiet,
+        stdout_to_stderr=setting.stdout_to_stderr,
+        quiet=setting.quiet,
+        relay=setting.relay,
     )
     if not path.exists():
         reason = "it ended before the virtual GPU was there" if exit.failure is None else exit.failure.message

@@ -5,13 +5,12 @@ No torch here: a prediction is made from a recording, wherever that was written.
 
 from __future__ import annotations
 
-import signal as signals
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
-from flatout.recording.schema import Failure, Holder, Peak, Place, Run, Step, Wait
+from flatout.recording.schema import Holder, Peak, Place, Run, Step, Wait
 
 if TYPE_CHECKING:
     from flatout.gpu import GPU
@@ -25,7 +24,10 @@ GOOD_NEWS: tuple[PredictedOutcome, ...] = ("fits", "may_not_fit")
 
 
 class PeakAt(msgspec.Struct, frozen=True):
-    """When and where memory was highest. `file` and `line` are None where no line of the script is known."""
+    """When and where memory was highest. `step` counts from 1.
+
+    `file` and `line` are None where no line of the script is known.
+    """
 
     step: int
     phase: str
@@ -36,8 +38,9 @@ class PeakAt(msgspec.Struct, frozen=True):
 class Memory(msgspec.Struct, frozen=True):
     """Memory of one run, in bytes.
 
-    `capacity_bytes` is what the maker prints on the box, `usable_bytes` what CUDA reports as total, `context_bytes` what
-    CUDA itself takes outside PyTorch. `free_bytes` is `usable - context - peak reserved`: negative when memory is missing.
+    `capacity_bytes` is what the maker prints on the box, `usable_bytes` what CUDA reports as total, `context_bytes`
+    what CUDA itself takes outside PyTorch. `free_bytes` is `usable - context - peak reserved`: negative when memory is
+    missing.
     """
 
     capacity_bytes: int
@@ -62,7 +65,7 @@ class Memory(msgspec.Struct, frozen=True):
 
 
 class PredictedError(msgspec.Struct, frozen=True):
-    """Why the script ended early: its exception, or what happened to its process (`timeout`, `interrupted`, a signal)."""
+    """Why the script ended early: its exception, or what ended its process (`timeout`, `interrupted`, a signal)."""
 
     type: str
     message: str
@@ -74,8 +77,8 @@ class Result(msgspec.Struct, frozen=True):
     """What was predicted for one GPU.
 
     `needed_bytes` is known when there was no room: the memory that the same run takes on a GPU without a limit, taken
-    apart in `unlimited`. `holders` and `per_step` belong to `unlimited` then, else to `memory`. `used_gpu` is False when
-    the script never put anything on the GPU.
+    apart in `unlimited`. `holders` and `per_step` belong to `unlimited` then, else to `memory`. `used_gpu` is False
+    when the script never put anything on the GPU.
     """
 
     gpu: str
@@ -135,7 +138,7 @@ def judge(recording: Recording, gpu: GPU, exit: Exit, unlimited: Recording | Non
     the same script, on a GPU without a limit, made because the first ran out of memory.
     """
     peak = recording.peak()
-    steps = tuple(recording.steps())
+    steps = _steps(recording)
     memory = _memory(peak, gpu)
     need = None if unlimited is None else _reliable_peak(unlimited)
     error = _error(recording, exit)
@@ -154,10 +157,15 @@ def judge(recording: Recording, gpu: GPU, exit: Exit, unlimited: Recording | Non
         unlimited=None if need is None else _memory(need, gpu),
         holders=() if shown is None else shown.holders,
         waits=tuple(recording.waits()),
-        per_step=steps if unlimited is None or need is None else tuple(unlimited.steps()),
+        per_step=steps if unlimited is None or need is None else _steps(unlimited),
         facts=dict(recording.facts()),
-        assumptions=tuple(_sentence(a.text, a.place, a.count) for a in recording.assumptions()),
+        assumptions=tuple(_assumptions(recording, gpu)),
     )
+
+
+def _steps(recording: Recording) -> tuple[Step, ...]:
+    """The steps, counted from 1 as people do."""
+    return tuple(msgspec.structs.replace(step, index=step.index + 1) for step in recording.steps())
 
 
 def _memory(peak: Peak | None, gpu: GPU) -> Memory:
@@ -166,7 +174,7 @@ def _memory(peak: Peak | None, gpu: GPU) -> Memory:
     at = None
     if peak is not None:
         file, line = _position(peak.place)
-        at = PeakAt(step=peak.step, phase=peak.phase, file=file, line=line)
+        at = PeakAt(step=peak.step + 1, phase=peak.phase, file=file, line=line)
     return Memory(
         capacity_bytes=gpu.memory_bytes,
         usable_bytes=gpu.usable_bytes,
@@ -212,21 +220,23 @@ def _error(recording: Recording, exit: Exit) -> PredictedError | None:
     if exit.interrupted or outcome == "interrupted":
         return PredictedError("interrupted", "stopped by Ctrl-C." + last_words)
     failure = exit.failure if ending is None or ending.failure is None else ending.failure
+    if failure is not None and failure.type == "SystemExit" and exit.code == 0:
+        failure = None
+    file, line = _position(None if failure is None else failure.place)
     if exit.signal is not None:
-        return PredictedError(_signal_name(exit.signal), _signal_message(exit.signal) + last_words)
-    if failure is not None and not _is_clean_exit(failure, exit):
-        file, line = _position(failure.place)
+        name = "killed" if failure is None else failure.type
+        return PredictedError(name, f"the process was {exit.explanation}." + last_words, file, line)
+    code = _exit_code(recording, exit)
+    if failure is not None and failure.type == "SystemExit":
+        said = "" if failure.message in ("", str(code)) else f": {failure.message}"
+        return PredictedError("SystemExit", f"the script ended itself with exit code {code}{said}", file, line)
+    if failure is not None:
         return PredictedError(failure.type, failure.message, file, line)
     if outcome == "killed" or (ending is None and exit.code != 0):
         return PredictedError("killed", f"the process ended without a word (exit code {exit.code})." + last_words)
-    code = _exit_code(recording, exit)
     if code != 0:
-        return PredictedError("SystemExit", f"the script ended itself with exit code {code}.")
+        return PredictedError("SystemExit", f"the script ended itself with exit code {code}")
     return None
-
-
-def _is_clean_exit(failure: Failure, exit: Exit) -> bool:
-    return failure.type == "SystemExit" and exit.code == 0
 
 
 def _is_out_of_memory(exception_type: str) -> bool:
@@ -239,26 +249,17 @@ def _exit_code(recording: Recording, exit: Exit) -> int:
     return exit.code if ending is None or exit.code != 0 else ending.exit_code
 
 
-def _signal_name(number: int) -> str:
-    try:
-        return signals.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
-def _signal_message(number: int) -> str:
-    name = _signal_name(number)
-    if name == "SIGKILL":
-        return "the process was killed (SIGKILL): usually this machine, not the GPU, ran out of memory."
-    if name == "SIGABRT":
-        return "the process was aborted by C++ code (SIGABRT)."
-    return f"the process was ended by {name}."
-
-
 def _position(place: Place | None) -> tuple[str | None, int | None]:
     if place is None:
         return None, None
     return place.file, place.line or None
+
+
+def _assumptions(recording: Recording, gpu: GPU) -> list[str]:
+    assumed = [_sentence(a.text, a.place, a.count) for a in recording.assumptions()]
+    if gpu.usable_is_estimated:
+        assumed.append(f"how much of its memory the {gpu.label} leaves to programs is an estimate")
+    return assumed
 
 
 def _sentence(text: str, place: Place | None, count: int) -> str:

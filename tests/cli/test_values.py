@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flatout.cli.values import assumptions, duration_seconds, names
+from flatout.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90), ("90s", 90), ("10m", 600), ("1h30m", 5400), ("0.5h", 1800), (" 1 H 2s ", 3602), ("1d", 86400)],
+)
+def test_duration(text: str, seconds: float) -> None:
+    assert duration_seconds(text, "--timeout") == seconds
+
+
+def test_no_duration_is_no_limit() -> None:
+    assert duration_seconds("none", "--timeout") is None
+
+
+@pytest.mark.parametrize("text", ["", "m", "10x", "10 minutes", "1h-3m", "-5", "nan", "inf", "1e3", "h10"])
+def test_what_is_no_duration_is_named(text: str) -> None:
+    with pytest.raises(UsageError, match=r"--timeout .* is not a duration; write it like 90s"):
+        duration_seconds(text, "--timeout")
+
+
+def test_no_time_is_an_error() -> None:
+    with pytest.raises(UsageError, match="leaves no time"):
+        duration_seconds("0s", "--timeout")
+
+
+@given(st.integers(0, 99), st.integers(0, 99), st.integers(1, 99))
+def test_durations_add_up(hours: int, minutes: int, seconds: int) -> None:
+    assert duration_seconds(f"{hours}h{minutes}m{seconds}s", "--timeout") == hours * 3600 + minutes * 60 + seconds
+
+
+def test_names() -> None:
+    assert names("h100, rtx 4090,h100", "--gpu") == ["h100", "rtx 4090"]
+    for text in ("", "h100,", ",", "a,,b"):
+        with pytest.raises(UsageError, match=r"--gpu .* empty name"):
+            names(text, "--gpu")
+
+
+def test_assumptions() -> None:
+    found = assumptions(["loss=2.5", "done = false", "n=3", "n=4"], "--assume")
+    assert found == {"loss": 2.5, "done": False, "n": 4}
+    assert isinstance(found["n"], int)
+
+
+@pytest.mark.parametrize("text", ["loss", "=3", "loss=", "loss=high", "loss=1,2"])
+def test_what_is_no_assumption_is_named(text: str) -> None:
+    with pytest.raises(UsageError, match="--assume"):
+        assumptions([text], "--assume")
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_any_number_can_be_assumed(value: float) -> None:
+    assert assumptions([f"x={value!r}"], "--assume") == {"x": value}
