@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import weakref
 from typing import Any, Protocol
 
@@ -45,7 +46,7 @@ class StepWatch:
         return before
 
     def _watch_optimizers(self, torch: Any) -> None:
-        optimizer_module = torch.optim.optimizer
+        optimizer_module = importlib.import_module("torch.optim.optimizer")  # torch.optim hides it as an attribute
         plain_init = torch.optim.Optimizer.__init__
         counter = self.counter
 
