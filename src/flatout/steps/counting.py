@@ -40,8 +40,8 @@ class StepCounter:
         return self._complete(complete)
 
     def parameter_updated(self) -> None:
-        """A parameter was changed in place outside any optimizer."""
-        self._updated = True
+        """A parameter was changed in place outside any optimizer. Before the first backward pass that is only loading."""
+        self._updated = self._updated or self._backwards > 0
 
     def backward_begins(self) -> bool:
         """A backward pass begins. Returns whether a training step without an optimizer is complete."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from flatout.virtual import autocast, dispatch, kernels
+from flatout.virtual import autocast, dispatch, host, kernels
 from flatout.virtual import machine as machines
 from flatout.virtual.allocator import AllocatorConfiguration, CachingAllocator
 from flatout.virtual.face import storages, tensors
@@ -43,4 +43,5 @@ def boot(
         machine.assume_that(f"autocast leaves these operators as they are, their policy is not known: {', '.join(unknown)}")
     tensors.install()
     storages.install()
+    host.install()
     return machine

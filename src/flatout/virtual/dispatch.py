@@ -22,6 +22,7 @@ from flatout.virtual.tensor import (
     allocation_of,
     as_meta,
     as_virtual,
+    is_virtual,
     native_device,
     new_meta,
     new_tensor,
@@ -97,13 +98,14 @@ def operator(name: str) -> Operator:
 class _Described:
     """The arguments of one call: a key for the cache, and the virtual tensors among them."""
 
-    __slots__ = ("host", "index", "key", "tensors")
+    __slots__ = ("host", "index", "key", "mixed", "tensors")
 
     def __init__(self, number: int) -> None:
         self.key: list[Any] = [number]
         self.tensors: list[torch.Tensor] = []
         self.host: list[torch.Tensor] = []
         self.index = 0
+        self.mixed = False  # virtual tensors of different devices
 
     def add(self, value: Any) -> None:
         key = self.key
@@ -116,9 +118,11 @@ class _Described:
                 if device.index is not None:
                     self.tensors.append(value)
                     if device.index != self.index:
-                        if self.index and HOST_INDEX >= device.index != self.index <= HOST_INDEX and value.dim():
-                            key.append(device.index)
-                        self.index = device.index if not self.index else min(self.index, device.index)
+                        if self.index:
+                            self.mixed = self.mixed or value.dim() > 0
+                            self.index = min(self.index, device.index)
+                        else:
+                            self.index = device.index
             else:
                 if value.dim() == 0 and is_wrapped_number(value):
                     key.append("number")
@@ -266,7 +270,7 @@ def generic(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     for name, argument in kwargs.items():
         described.key.append(name)
         described.add(argument)
-    if described.host:
+    if described.host or described.mixed:
         check_host_tensors(op, described, args, kwargs)
     specs = infer(op, described, args, kwargs)
     index = described.index
@@ -280,10 +284,24 @@ def generic(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
             if isinstance(source, str) and isinstance(target, _Tensor) and type(spec) is Spec and spec.size != target.shape:
                 resize(target, spec.size, spec.stride)
             results.append(target)
+    if op.writes:
+        _note_update(results)
     values.follow(op, args, kwargs, results, described.tensors)
     if len(results) == 1:
         return results[0]
     return tuple(results) if results else None
+
+
+def _note_update(written: Sequence[Any]) -> None:
+    """Tell who counts steps that a parameter may have been changed by hand."""
+    machine = machines.current()
+    if machine.steps is None or machine.phase in ("optimizer", "backward"):
+        return
+    for tensor in written:
+        if isinstance(tensor, _Tensor) and is_virtual(tensor):
+            record = allocation_of(tensor).record
+            if (record is not None and record.category == "parameters") or (tensor.requires_grad and tensor.is_leaf):
+                machine.steps.counter.parameter_updated()
 
 
 def check_host_tensors(op: Operator, described: _Described, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
@@ -292,6 +310,8 @@ def check_host_tensors(op: Operator, described: _Described, args: Sequence[Any],
 
     if described.index > HOST_INDEX:
         return
+    if described.mixed:
+        raise device_mismatch(op, args, kwargs)
     for tensor in described.host:
         if tensor.dim() > 0 or op.name in _no_host_scalars:
             raise device_mismatch(op, args, kwargs)
