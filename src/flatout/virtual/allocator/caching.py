@@ -6,8 +6,6 @@ The rules are those of `c10/cuda/CUDACachingAllocator.cpp`; each module beside t
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
-from typing import Any
 
 from flatout.virtual.allocator.blocks import Block
 from flatout.virtual.allocator.configuration import AllocatorConfiguration
@@ -16,27 +14,24 @@ from flatout.virtual.allocator.merging import merge
 from flatout.virtual.allocator.out_of_memory import OutOfDeviceMemory
 from flatout.virtual.allocator.pending import EventDone, PendingFrees, RecordEvent
 from flatout.virtual.allocator.pools import ADDRESS_BITS, DEFAULT_POOL, BlockPool, PoolId
-from flatout.virtual.allocator.private_pools import PrivatePools, StreamFilter
+from flatout.virtual.allocator.private_pools import StreamFilter
 from flatout.virtual.allocator.search import find_block
-from flatout.virtual.allocator.segments import Observer, Segments
+from flatout.virtual.allocator.segments import Observer
 from flatout.virtual.allocator.sizes import (
     MIN_BLOCK_BYTES,
     SMALL_REQUEST_BYTES,
     round_size,
     segment_size,
 )
-from flatout.virtual.allocator.snapshot import list_segments
-from flatout.virtual.allocator.statistics import Statistics
+from flatout.virtual.allocator.state import AllocatorState
 
 
-class CachingAllocator:
+class CachingAllocator(AllocatorState):
     """One device's caching allocator.
 
     `usable_bytes` is what `cudaMemGetInfo` reports as total, `outside_bytes` what of it is not PyTorch's (the CUDA
     context). `record_event` and `event_done` tell when another stream is done with a block (`record_stream`); without
     them it is by the next allocation. `device` replaces the device under the allocator (for replays).
-
-    `allocated_bytes` is the present sum of the sizes of allocated blocks. It is for reading.
     """
 
     def __init__(
@@ -50,45 +45,24 @@ class CachingAllocator:
         event_done: EventDone = lambda event: True,
         device: DeviceMemory | None = None,
     ) -> None:
-        self.configuration = configuration = configuration or AllocatorConfiguration()
-        self.device = device or DeviceMemory(usable_bytes, outside_bytes)
-        self.statistics = Statistics()
-        self.allocated_bytes = 0
-        self.free_callbacks: list[Callable[[], bool]] = []
-        """Called when no cached block fits; one that returns True has freed something, and the search is repeated."""
-        self._segments = Segments(self.device, self.statistics, configuration)
-        self._small = BlockPool(True, self.statistics.small)
-        self._large = BlockPool(False, self.statistics.large)
-        self._private = PrivatePools(self.statistics.small, self.statistics.large)
+        configuration = configuration or AllocatorConfiguration()
+        super().__init__(device or DeviceMemory(usable_bytes, outside_bytes), configuration, observer)
         self._pending = PendingFrees(record_event, event_done, self._complete_free)
         self._has_pending = False
         self._rising = False  # an allocation came since the peaks were last looked at
-        self._active: dict[int, Block] = {}
-        self._divisions = configuration.roundup_power2_divisions if any(configuration.roundup_power2_divisions) else None
+        self._divisions = (
+            configuration.roundup_power2_divisions if any(configuration.roundup_power2_divisions) else None
+        )
         self._expandable = configuration.expandable_segments
         self._max_split = configuration.max_split_size_bytes
         self._plain_search = self._max_split is None and not self._expandable
-        self._counts_age = False
-        self.observer = observer
-        if configuration.per_process_memory_fraction is not None:
-            self.set_memory_fraction(configuration.per_process_memory_fraction)
-
-    @property
-    def observer(self) -> Observer | None:
-        """Told of each alloc, free, segment_alloc and segment_free; a free is told when it is asked for."""
-        return self._observer
-
-    @observer.setter
-    def observer(self, observer: Observer | None) -> None:
-        self._observer = observer
-        self._segments.observer = observer
 
     # The two functions below run for every tensor of the simulated program, so they spell out what they could call.
 
     def malloc(self, size_bytes: int, stream: int = 0) -> Block:
         """A block for `size_bytes` (> 0) on `stream`. Raises OutOfDeviceMemory."""
         if self._has_pending and not self._private.routes:
-            self._process_pending()
+            self.process_events()
         if self._divisions is not None:
             size = round_size(size_bytes, self._divisions)
         elif size_bytes > MIN_BLOCK_BYTES:
@@ -212,7 +186,8 @@ class CachingAllocator:
         traffic.pending_requested_bytes -= block.requested_bytes
         self._cache(block)
 
-    def _process_pending(self) -> None:
+    def process_events(self) -> None:
+        """Completes the frees whose streams are done with the block; every allocation begins with this."""
         self.statistics.note_peaks()
         self._pending.process()
         self._has_pending = self._pending.any
@@ -284,11 +259,6 @@ class CachingAllocator:
         """As `torch.cuda.empty_cache`: returns the segments in which nothing is in use."""
         self._release_cached(pool_id)
 
-    def set_memory_fraction(self, fraction: float) -> None:
-        """As `torch.cuda.set_per_process_memory_fraction`: limits reserved memory to a part of the total."""
-        self._segments.limit_bytes = int(fraction * self.device.usable_bytes)
-        self._counts_age = self.configuration.garbage_collection_threshold > 0.0
-
     def begin_allocate_to_pool(self, pool_id: PoolId, stream_filter: StreamFilter = lambda stream: True) -> None:
         """From now on allocations on streams that pass the filter come from a private pool (a CUDA graph's capture)."""
         self._private.begin(pool_id, stream_filter)
@@ -299,38 +269,3 @@ class CachingAllocator:
     def release_pool(self, pool_id: PoolId) -> None:
         """A graph that used the private pool is gone; without users its memory is returned like any cached memory."""
         self._private.release(pool_id)
-
-    @property
-    def reserved_bytes(self) -> int:
-        """Bytes of all segments."""
-        return self._segments.reserved_bytes
-
-    @property
-    def peak_allocated_bytes(self) -> int:
-        return self.statistics.peak_allocated_bytes
-
-    @property
-    def peak_reserved_bytes(self) -> int:
-        return self.statistics.tallies["reserved_bytes"]["all"].peak
-
-    def reset_peaks(self) -> None:
-        """As `torch.cuda.reset_peak_memory_stats`."""
-        self.statistics.reset_peaks()
-
-    def reset_accumulated(self) -> None:
-        """As `torch.cuda.reset_accumulated_memory_stats`."""
-        self.statistics.reset_accumulated()
-
-    def stats(self) -> dict[str, Any]:
-        """In the shape and with the keys of `torch.cuda.memory_stats_as_nested_dict`."""
-        return self.statistics.as_nested_dict(self._max_split)
-
-    def segments(self, device_index: int = 0) -> list[dict[str, Any]]:
-        """In the shape of `torch.cuda.memory_snapshot`."""
-        return list_segments([*self._active.values(), *self._cached_blocks()], device_index)
-
-    def _cached_blocks(self) -> list[Block]:
-        pools = [self._small, self._large]
-        for private in self._private.by_id.values():
-            pools += [private.small, private.large]
-        return [block for pool in pools for block in pool.cached_blocks()]

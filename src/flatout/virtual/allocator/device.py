@@ -59,6 +59,12 @@ class DeviceMemory:
                 merged.append((start, length))
         self._holes = merged
 
+    def claim(self, address: int, size_bytes: int) -> None:
+        """Takes over memory that a device gave elsewhere, at its address and whatever the room."""
+        size_bytes = _whole_pages(size_bytes)
+        self.committed_bytes += size_bytes
+        self._top = max(self._top, address + size_bytes)
+
     def commit(self, size_bytes: int) -> bool:
         """Takes physical memory without an address (`cuMemCreate`); False where there is not enough."""
         if size_bytes > self.free_bytes:

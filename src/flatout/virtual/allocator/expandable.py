@@ -41,9 +41,7 @@ class ExpandableSegment:
 class ExpandableSegments:
     """All expandable segments of a device. `changed(block, address, bytes)` is told of pages mapped (> 0) and unmapped."""
 
-    def __init__(
-        self, device: DeviceMemory, large_page_bytes: int, changed: Callable[[Block, int, int], None]
-    ) -> None:
+    def __init__(self, device: DeviceMemory, large_page_bytes: int, changed: Callable[[Block, int, int], None]) -> None:
         self._device = device
         self._large_page_bytes = large_page_bytes
         self._changed = changed

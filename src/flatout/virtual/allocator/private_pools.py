@@ -32,6 +32,13 @@ class PrivatePools:
             pool.use_count += 1
         self.routes.append((pool_id, stream_filter))
 
+    def obtain(self, pool_id: PoolId, is_small: bool) -> BlockPool:
+        """The small or large part of a pool, which is made where it does not exist."""
+        pool = self.by_id.get(pool_id)
+        if pool is None:
+            pool = self.by_id[pool_id] = PrivatePool(pool_id, self._small, self._large)
+        return pool.small if is_small else pool.large
+
     def end(self, pool_id: PoolId) -> None:
         for index, (routed, _) in enumerate(self.routes):
             if routed == pool_id:

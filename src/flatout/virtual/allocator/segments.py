@@ -49,12 +49,16 @@ class Segments:
         address = self.device.malloc(segment_bytes)
         if address is None:
             return None
+        self.adopt(address, segment_bytes, stream, pool)
+        return Block(address, segment_bytes, stream, pool)
+
+    def adopt(self, address: int, size_bytes: int, stream: int, pool: BlockPool) -> None:
+        """Counts a segment that the device gave elsewhere."""
         if pool.owner is not None:
             pool.owner.segment_count += 1
-        self._changed("segment_alloc", address, segment_bytes, stream, pool, segments=1)
-        if self._is_oversize(segment_bytes):
+        if self._is_oversize(size_bytes):
             self.statistics.oversize_segments.add(1)
-        return Block(address, segment_bytes, stream, pool)
+        self._changed("segment_alloc", address, size_bytes, stream, pool, segments=1)
 
     def release(self, block: Block) -> None:
         """Returns the segment of a free block that is the whole of it."""
