@@ -22,6 +22,8 @@ from typing import Any
 from flatout.importers.cuda_snapshot import CudaSnapshot, SnapshotSegment, TraceEvent
 from flatout.virtual.allocator.sizes import MIN_BLOCK_BYTES, SMALL_REQUEST_BYTES, SMALL_SEGMENT_BYTES, round_size
 
+UNBOUNDED_BYTES = 1 << 62
+
 
 @dataclass
 class StartBlock:
@@ -42,6 +44,10 @@ class StartSegment:
     is_small: bool
     pool_id: tuple[int, int]
     blocks: list[StartBlock] = field(default_factory=list)
+
+    def serves_as(self, other: StartSegment) -> bool:
+        """Whether the allocator would look for the same requests in both."""
+        return (self.stream, self.is_small, self.pool_id) == (other.stream, other.is_small, other.pool_id)
 
     def as_entry(self) -> dict[str, Any]:
         """In the shape of `torch.cuda.memory_snapshot`, gaps filled with free blocks."""
@@ -177,26 +183,80 @@ class RecordedLayout:
         if self._blocks.pop(address, None) is not None:
             self._addresses.remove(address)
 
-    def sizes(self) -> dict[int, int]:
-        return {address: block.size_bytes for address, block in self._blocks.items()}
+    def size_of(self, address: int) -> int:
+        return self._blocks[address].size_bytes
+
+    def blocks(self) -> list[StartBlock]:
+        return list(self._blocks.values())
 
 
-def find_rests(layout: RecordedLayout, trace: list[TraceEvent], divisions: tuple[int, ...]) -> dict[int, int]:
-    """Walks the trace; gives the unsplit rests (bytes) of start blocks that it betrays, by the blocks' addresses."""
-    rests: dict[int, int] = {}
-    for event in trace:
-        if event.action == "alloc":
-            before = layout.block_before(event.addr)
-            if before is not None and not before.is_exact:
-                rest_bytes = event.addr - before.address - before.size_bytes
-                if 0 <= rest_bytes <= SMALL_REQUEST_BYTES:
-                    rests[before.address] = rest_bytes
-                    before.size_bytes += rest_bytes
-                    before.is_exact = True
-            layout.allocate(event.addr, event.size, divisions)
-        else:
-            follow(layout, event)
-    return rests
+class RestFinder:
+    """Walks the trace at recorded addresses and finds the unsplit rests of start blocks, in bytes by block address.
+
+    A rest of `r` shortens the free space behind its block from `gap` to `gap - r`. Two things betray it. An allocation
+    right behind the block begins where the rest ends. And an allocation somewhere else, in a free block of `taken` bytes,
+    says that this space was no better fit: not between the allocation's size and `taken`.
+    """
+
+    def __init__(self, layout: RecordedLayout, divisions: tuple[int, ...]) -> None:
+        self.layout = layout
+        self.divisions = divisions
+        self.rests: dict[int, int] = {}
+        self.excluded: dict[int, list[tuple[int, int]]] = {
+            block.address: [] for block in layout.blocks() if not block.is_exact
+        }
+        self.open = dict.fromkeys(self.excluded)
+
+    def walk(self, trace: list[TraceEvent]) -> dict[int, int]:
+        new_segment: int | None = None
+        for event in trace:
+            if event.action == "alloc":
+                self._allocation(event, new_segment is not None and new_segment == event.addr)
+                new_segment = None
+                continue
+            if event.action == "segment_alloc":
+                new_segment = event.addr
+            elif event.action == "free_completed":
+                self.open.pop(event.addr, None)
+            follow(self.layout, event)
+        for address, excluded in self.excluded.items():
+            if address not in self.rests:
+                self.rests[address] = _smallest_outside(excluded)
+        return self.rests
+
+    def _allocation(self, event: TraceEvent, is_new_segment: bool) -> None:
+        layout = self.layout
+        before = layout.block_before(event.addr)
+        if before is not None and before.address in self.open:
+            rest_bytes = event.addr - before.address - before.size_bytes
+            if 0 <= rest_bytes <= SMALL_REQUEST_BYTES:
+                self.rests[before.address] = rest_bytes
+                before.size_bytes += rest_bytes
+                del self.open[before.address]
+        size_bytes = round_size(event.size, self.divisions)
+        if size_bytes > SMALL_REQUEST_BYTES:
+            taken_bytes = UNBOUNDED_BYTES if is_new_segment else layout.limit_after(event.addr) - event.addr
+            chosen = layout.segment_at(event.addr)
+            for address in self.open:
+                segment = layout.segment_at(address)
+                if segment is None or chosen is None or not segment.serves_as(chosen):
+                    continue
+                end = address + layout.size_of(address)
+                gap_bytes = layout.limit_after(address) - end
+                if gap_bytes >= size_bytes:
+                    # Of two equal fits the lower address is taken.
+                    best_bytes = taken_bytes - (MIN_BLOCK_BYTES if end > event.addr else 0)
+                    self.excluded[address].append((max(0, gap_bytes - best_bytes), gap_bytes - size_bytes))
+        layout.allocate(event.addr, event.size, self.divisions)
+
+
+def _smallest_outside(ranges: list[tuple[int, int]]) -> int:
+    """The smallest rest in no range (both ends belong to it); 0 where none is, as then something else is amiss."""
+    rest_bytes = 0
+    for first, last in sorted(ranges):
+        if first <= rest_bytes <= last:
+            rest_bytes = last + MIN_BLOCK_BYTES
+    return rest_bytes if rest_bytes <= SMALL_REQUEST_BYTES else 0
 
 
 def follow(layout: RecordedLayout, event: TraceEvent) -> None:
@@ -228,14 +288,13 @@ def reconstruct(snapshot: CudaSnapshot, device: int, divisions: tuple[int, ...])
     for segment in first.values():
         for block, limit in zip(segment.blocks, limits(segment), strict=False):
             gap_bytes = limit - block.address - block.size_bytes
-            if not segment.is_small and not block.is_exact and 0 < gap_bytes <= SMALL_REQUEST_BYTES:
-                block.size_bytes += gap_bytes
+            if segment.is_small or gap_bytes <= SMALL_REQUEST_BYTES:
+                block.size_bytes += 0 if segment.is_small else gap_bytes
                 block.is_exact = True
     layout = RecordedLayout(list(first.values()), [replace(block) for block in blocks])
-    rests = find_rests(layout, trace, divisions)
+    rests = RestFinder(layout, divisions).walk(trace)
     for block in blocks:
         block.size_bytes += rests.get(block.address, 0)
-        block.is_exact = block.is_exact or block.address in rests
     return sorted(first.values(), key=lambda segment: segment.address)
 
 
