@@ -7,8 +7,8 @@ The snapshot's trace tells what was asked for and where PyTorch put it. The mode
 which the CUDA driver chooses, are taken from the trace.
 
 Per file: `allocations`, and of them `exact_addresses`; `segments` of the last state, and of them `exact_segments` (same
-address, size, stream and blocks); `peak_allocated_bytes` of the model, and `recorded_peak_allocated_bytes`: the same peak
-from recorded addresses alone. Exit code 1 where anything differs, 2 where a file cannot be read.
+address, size, stream and blocks); `peak_allocated_bytes` of the model, and `recorded_peak_allocated_bytes`: the same
+peak from recorded addresses alone. Exit code 1 where anything differs, 2 where a file cannot be read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from snapshot_start import RecordedLayout, StartSegment, follow, reconstruct
+from snapshot_layout import RecordedLayout, StartSegment, follow
+from snapshot_start import reconstruct
 
 from flatout.errors import FlatoutError, UnreadableFileError
 from flatout.importers.cuda_snapshot import CudaSnapshot, TraceEvent, read_cuda_snapshot
@@ -33,7 +34,7 @@ OTHER_STREAM = -1
 
 @dataclass
 class Outcome:
-    """What one trace gave. `mismatches` lists the first differences in words."""
+    """What one trace gave."""
 
     allocations: int = 0
     exact_addresses: int = 0
@@ -85,7 +86,8 @@ class Replay:
         self.segments = [segment for segment in snapshot.segments if segment.device == device_index]
         self.blocks = self.allocator.restore(segment.as_entry() for segment in start)
         copies = [replace(block) for segment in start for block in segment.blocks]
-        self.layout = RecordedLayout(start, sorted(copies, key=lambda block: block.address))
+        pool_ids = {segment.address: segment.segment_pool_id for segment in self.segments}
+        self.layout = RecordedLayout(start, sorted(copies, key=lambda block: block.address), pool_ids)
         for segment in start:
             for block in segment.blocks:
                 if block.is_pending:
@@ -189,7 +191,10 @@ def main(arguments: list[str] | None = None) -> int:
         except FlatoutError as error:
             print(error, file=sys.stderr)
             failed = True
-    print(f"{'file':48} {'allocations':>11} {'exact':>7} {'segments':>8} {'exact':>7} {'peak allocated':>14} {'recorded':>14}")
+    print(
+        f"{'file':48} {'allocations':>11} {'exact':>7} {'segments':>8} {'exact':>7}"
+        f" {'peak allocated':>14} {'recorded':>14}"
+    )
     for row in rows:
         print(
             f"{row['file'][:48]:48} {row['allocations']:>11} {row['exact_addresses']:>7} {row['segments']:>8}"

@@ -1,4 +1,4 @@
-"""The caching allocator: PyTorch's rules for which memory serves which request, in the order in which PyTorch applies them.
+"""The caching allocator: which memory serves which request, by PyTorch's rules and in PyTorch's order.
 
 The rules are those of `c10/cuda/CUDACachingAllocator.cpp`; each module beside this one holds one of them.
 """
@@ -195,7 +195,7 @@ class CachingAllocator(AllocatorState):
     def _search_or_grow(self, pool: BlockPool, stream: int, size: int, requested_bytes: int) -> Block:
         """PyTorch's order: cache, free callbacks, garbage collection, device, release some, release all, give up."""
         block = None if self._plain_search else find_block(pool, stream, size, self.configuration)
-        if block is None and self.free_callbacks and any([callback() for callback in self.free_callbacks]):
+        if block is None and self._run_free_callbacks():
             block = find_block(pool, stream, size, self.configuration)
         if block is not None:
             return block
@@ -213,6 +213,10 @@ class CachingAllocator(AllocatorState):
             self.statistics.num_ooms += 1
             raise self._out_of_memory(requested_bytes, wanted_bytes)
         return block
+
+    def _run_free_callbacks(self) -> bool:
+        freed = [callback() for callback in self.free_callbacks]  # all of them run, also after one has freed something
+        return any(freed)
 
     def _out_of_memory(self, requested_bytes: int, wanted_bytes: int) -> OutOfDeviceMemory:
         return OutOfDeviceMemory(

@@ -16,7 +16,7 @@ _MIN_SPLIT_MB = 20
 _MAX_SPLIT_MB = (1 << 64) // MIB - 1
 _MAX_REGISTER_THREADS = 128
 _BACKENDS = ("native", "cudaMallocAsync")
-# Settings of pinned host memory, and of locks, that change nothing that this model knows of; the kind of value is checked.
+# Settings of pinned host memory and of locks: they change nothing in this model, only their values are checked.
 _IGNORED_FLAGS = frozenset(
     {
         "graph_capture_record_stream_reuse",
@@ -40,8 +40,8 @@ class AllocatorConfiguration:
 
     `max_split_size_bytes`: blocks from this size on are never split; None is no limit.
     `max_non_split_rounding_bytes`: how much larger than the request an unsplittable block may be.
-    `roundup_power2_divisions`: for each power of two from 1 MiB to 64 GiB, in how many steps sizes round up; 0 is off.
-    `garbage_collection_threshold`: part of the allowed memory (0..1) above which unused segments are returned; 0 is off.
+    `roundup_power2_divisions`: for each power of two from 1 MiB to 64 GiB, in how many steps sizes round; 0 is off.
+    `garbage_collection_threshold`: part (0..1) of the allowed memory above which unused segments go; 0 is off.
     `large_segment_size_bytes`: the segment for requests between 1 and 10 MiB.
     `per_process_memory_fraction`: part of the GPU's memory that the process may use; None where not set.
     """
@@ -100,7 +100,7 @@ class _Tokens:
     """The words of a setting string and its separators ``, : [ ]``; white space does not count."""
 
     def __init__(self, text: str) -> None:
-        self._tokens = re.findall(r"[,:\[\]]|[^,:\[\]]+", re.sub(r"\s", "", text))
+        self._tokens: list[str] = re.findall(r"[,:\[\]]|[^,:\[\]]+", re.sub(r"\s", "", text))
         self._next = 0
 
     def at_end(self) -> bool:

@@ -39,7 +39,7 @@ class ExpandableSegment:
 
 
 class ExpandableSegments:
-    """All expandable segments of a device. `changed(block, address, bytes)` is told of pages mapped (> 0) and unmapped."""
+    """All expandable segments of a device. `changed(block, address, bytes)` hears of pages mapped (> 0) or unmapped."""
 
     def __init__(self, device: DeviceMemory, large_page_bytes: int, changed: Callable[[Block, int, int], None]) -> None:
         self._device = device
@@ -64,7 +64,7 @@ class ExpandableSegments:
         return block
 
     def unmap(self, block: Block) -> None:
-        """Returns the whole pages inside a free block; its rest stays free, its segment goes when nothing is left of it."""
+        """Returns the whole pages inside a free block. The rest stays free; a segment without memory goes."""
         segment, pool = block.expandable, block.pool
         assert segment is not None
         first, last = segment.pages_within(block.address, block.size_bytes)
@@ -90,7 +90,7 @@ class ExpandableSegments:
             pool.remove_unmapped(block)
 
     def _find(self, pool: BlockPool, stream: int, size_bytes: int) -> Block:
-        """The lowest run of free and unmapped blocks with `size_bytes` of addresses; a new segment where there is none."""
+        """The lowest run of free and unmapped blocks with `size_bytes` of addresses, else a new segment."""
         for block in pool.unmapped.get(stream, ()):
             start = block.previous if _is_available(block.previous) else block
             room, reached = 0, start

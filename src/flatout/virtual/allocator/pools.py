@@ -47,7 +47,7 @@ class FreeList:
 
 
 class BlockPool:
-    """Free blocks of the small or the large kind; `unmapped` are address ranges of expandable segments without memory."""
+    """Free blocks, all small or all large; `unmapped` are ranges of expandable segments without memory."""
 
     __slots__ = ("free", "is_small", "owner", "searches", "traffic", "unmapped")
 

@@ -8,7 +8,7 @@ from typing import Any
 from flatout.virtual.allocator.blocks import Block
 from flatout.virtual.allocator.configuration import AllocatorConfiguration
 from flatout.virtual.allocator.device import DeviceMemory
-from flatout.virtual.allocator.pools import DEFAULT_POOL, BlockPool, PoolId
+from flatout.virtual.allocator.pools import DEFAULT_POOL, BlockPool
 from flatout.virtual.allocator.private_pools import PrivatePools
 from flatout.virtual.allocator.segments import Observer, Segments
 from flatout.virtual.allocator.snapshot import list_segments
@@ -99,8 +99,8 @@ class AllocatorState:
     def restore(self, segments: Iterable[Mapping[str, Any]]) -> dict[int, Block]:
         """Takes over the segments that `segments` or `torch.cuda.memory_snapshot` listed elsewhere.
 
-        Blocks that waited for a stream come back as allocated. Returns the allocated blocks by address. Raises ValueError
-        for expandable segments and for blocks that do not cover their segment.
+        Blocks that waited for a stream come back as allocated. Returns the allocated blocks by address. Raises
+        ValueError for expandable segments and for blocks that do not cover their segment.
         """
         for segment in segments:
             self._adopt(segment)

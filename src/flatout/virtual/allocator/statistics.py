@@ -38,7 +38,7 @@ class Tally:
 
 
 class Traffic:
-    """Running totals of the small or the large pools. Blocks whose free is waiting for a stream count as freed *and* pending."""
+    """Running totals of the small or the large pools. Blocks that wait for a stream count as freed *and* as pending."""
 
     __slots__ = (
         "allocated_blocks",
