@@ -165,8 +165,18 @@ def replay_file(path: Path) -> dict[str, Any]:
     snapshot = read_cuda_snapshot(path)
     if any(segment.is_expandable for segment in snapshot.segments):
         raise UnreadableFileError(f"{path}: has expandable segments, whose full address range a snapshot does not tell")
-    configuration = configuration_of(snapshot)
     total = Outcome()
+    try:
+        _replay_devices(snapshot, total)
+    except (KeyError, ValueError, AssertionError) as error:
+        raise UnreadableFileError(f"{path}: its trace contradicts its segments ({error}). Record it again.") from None
+    if total.allocations == 0:
+        raise UnreadableFileError(f"{path}: has no trace. Call torch.cuda.memory._record_memory_history() first.")
+    return {"file": path.name, **vars(total), "exact": total.is_exact}
+
+
+def _replay_devices(snapshot: CudaSnapshot, total: Outcome) -> None:
+    configuration = configuration_of(snapshot)
     for device, trace in enumerate(snapshot.device_traces):
         if not trace:
             continue
@@ -174,9 +184,6 @@ def replay_file(path: Path) -> dict[str, Any]:
         outcome = Replay(snapshot, device, start).run()
         for name, value in vars(outcome).items():
             setattr(total, name, getattr(total, name) + value)
-    if total.allocations == 0:
-        raise UnreadableFileError(f"{path}: has no trace. Call torch.cuda.memory._record_memory_history() first.")
-    return {"file": path.name, **vars(total), "exact": total.is_exact}
 
 
 def main(arguments: list[str] | None = None) -> int:

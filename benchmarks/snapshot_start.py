@@ -1,7 +1,7 @@
 """Works out what a CUDA memory snapshot's allocator looked like before the first event of its trace.
 
-A snapshot holds the *last* state and the events before it (the oldest may be lost: the trace is a ring). The first state
-follows by undoing them:
+A snapshot holds the *last* state and the events before it; the oldest may be lost, as the trace is a ring. The first
+state follows by undoing them:
 
 - segments: those of the last state, without those that the trace allocates, with those that it frees;
 - live blocks: those that the trace frees without having allocated them, and those of the last state that it never
