@@ -92,6 +92,7 @@ class Replay:
             for block in segment.blocks:
                 if block.is_pending:
                     self.free_later(block.address)
+        self.allocator.reset_peaks()
         self.outcome = Outcome()
 
     def run(self) -> Outcome:

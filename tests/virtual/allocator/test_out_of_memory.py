@@ -39,11 +39,11 @@ def failure(limit_bytes: int | None = None) -> OutOfDeviceMemory:
 
 # The sentence of PyTorch 2.10 and later, as its users paste it into issues, with this test's numbers.
 EXPECTED = (
-    "CUDA out of memory. Tried to allocate 130.00 MiB. GPU 0 has a total capacity of 12.00 GiB of which 30.00 MiB is "
-    "free. Including non-PyTorch memory, this process has 11.29 GiB memory in use. Of the allocated memory 11.00 GiB is "
-    "allocated by PyTorch, and 100.00 MiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is "
-    "large try setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for Memory "
-    "Management  (https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
+    "CUDA out of memory. Tried to allocate 130.00 MiB. GPU 0 has a total capacity of 12.00 GiB of which 30.00 MiB is"
+    " free. Including non-PyTorch memory, this process has 11.29 GiB memory in use. Of the allocated memory 11.00 GiB"
+    " is allocated by PyTorch, and 100.00 MiB is reserved by PyTorch but unallocated. If reserved but unallocated"
+    " memory is large try setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See"
+    " documentation for Memory Management  (https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
 )
 
 
