@@ -1,8 +1,8 @@
 """The door through which flatout enters a Python process before the user's code does.
 
 It has two names. Copied as ``sitecustomize.py`` into the supervisor's folder, which is first on PYTHONPATH, it is run
-by `site` at the start of the script's process: so the script itself is run by Python and by nobody else, and everything
-about it (``__main__``, ``sys.argv``, ``sys.path``, tracebacks, exit codes) is true by nature. Under ``WORKER`` it is run
+by `site` at the start of the script's process: so the script is run by Python itself and by nobody else, and all about
+it (``__main__``, ``sys.argv``, ``sys.path``, tracebacks, exit codes) is true by nature. Under ``WORKER`` it is run
 in the processes that `multiprocessing` starts afresh, before these unpickle any of the user's objects.
 
 It stands alone: at its top it imports nothing of flatout.
