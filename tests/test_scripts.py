@@ -1,4 +1,4 @@
-"""The scripts of tests/scripts run on plain PyTorch, on a CPU: what a prediction makes of them is not their own fault."""
+"""The scripts of tests/scripts run on plain PyTorch, on a CPU: what a prediction makes of them is not their fault."""
 
 from __future__ import annotations
 
