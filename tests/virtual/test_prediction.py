@@ -16,7 +16,7 @@ from flatout.virtual.prediction import GOOD_NEWS, SCHEMA, Prediction, Result, ga
 MIB = 1 << 20
 GIB = 1 << 30
 PLACE = Place("train.py", 42, "main")
-RUN = Run("virtual", "train.py", ("--lr", "1"), "2.13.0", 0.0)
+RUN = Run("virtual", "train.py", ("--lr", "1"), "2.13.0+cpu", 0.0)
 EXIT = Failure("SystemExit", "no data", PLACE)
 OOM = Failure("torch.OutOfMemoryError", "CUDA out of memory. Tried to allocate 2.00 GiB.", Place("train.py", 31))
 

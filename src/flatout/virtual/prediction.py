@@ -123,7 +123,8 @@ def gather(run: Run, results: Sequence[Result]) -> Prediction:
     assumptions = dict.fromkeys(text for result in results for text in result.assumptions)
     return Prediction(
         schema=SCHEMA,
-        torch=run.torch_version,
+        # Which build of PyTorch the dry run had (`+cpu`, `+cu128`) says nothing about the GPU's.
+        torch=run.torch_version.partition("+")[0],
         script=run.script,
         arguments=run.arguments,
         results=tuple(results),
