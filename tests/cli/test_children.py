@@ -14,7 +14,7 @@ import pytest
 
 from flatout.recording import open_recording
 
-HOOK = '''
+HOOK = """
 import time
 from flatout.recording import Writer
 from flatout.recording.schema import Ending, Failure, Peak, Run, Step
@@ -36,7 +36,7 @@ def install(options):
     writer.step(Step(0, 5, 0, 1 << 30))
     writer.doing("step 1")
     return Hook(writer)
-'''
+"""
 FLATOUT = """
 import sys
 from flatout.virtual import dry_run

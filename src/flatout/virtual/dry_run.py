@@ -12,7 +12,8 @@ from flatout.errors import ScriptError
 from flatout.launch import Exit, Relay, Target, supervise
 from flatout.recording import open_recording, write_ending
 from flatout.recording.schema import Ending, Outcome, Run
-from flatout.virtual.prediction import Prediction, Result, gather, judge
+from flatout.virtual.judging import judge
+from flatout.virtual.prediction import Prediction, Result, gather
 
 if TYPE_CHECKING:
     from flatout.gpu import GPU

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from flatout.launch import Exit
 from flatout.launch.outcome import failure_from_crash
 from flatout.recording.schema import Assumption, Ending, Failure, Peak, Place, Run, Step, Wait
-from flatout.virtual.prediction import GOOD_NEWS, SCHEMA, Prediction, Result, gather, judge
+from flatout.virtual.judging import judge
+from flatout.virtual.prediction import GOOD_NEWS, SCHEMA, Prediction, Result, gather
 
 MIB = 1 << 20
 GIB = 1 << 30
