@@ -24,7 +24,8 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"explain", "speedups", "plans"}),
     frozenset({"loop", "tune", "bench", "infer", "report"}),
     frozenset({"top", "labs"}),
-    frozenset({"cli", "__main__"}),
+    frozenset({"cli"}),
+    frozenset({"__main__"}),
 )
 FLOOR_OF = {name: floor for floor, names in enumerate(FLOORS) for name in names}
 

@@ -95,11 +95,19 @@ def _print_result(result: Result, console: Console, *, verbose: bool) -> None:
     if result.error is not None:
         console.print()
         _print_error(result, result.error, console, verbose=verbose)
-    if result.outcome == "fits" and result.steps == 0 and result.used_gpu:
-        note = "no optimizer step was seen: this is the memory of what ran, not of training"
-        print_labelled("Note", Text(note), console)
+    if result.outcome == "fits" and not (result.used_gpu and result.steps):
+        _print_note(result, console)
     if verbose:
         print_details(result, console)
+
+
+def _print_note(result: Result, console: Console) -> None:
+    """What a verdict without training is worth."""
+    if result.used_gpu:
+        note = "no optimizer step was seen: this is the memory of what ran, not of training"
+    else:
+        note = 'if it should: does it choose its device by an option, or is a .to("cuda") missing?'
+    print_labelled("Note", Text(note), console)
 
 
 def _print_quotation(file: str | None, line: int | None, console: Console) -> None:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from flatout.errors import ScriptError
 from flatout.launch import Exit, Relay, Target, supervise
-from flatout.recording import open_recording
-from flatout.recording.schema import Run
-from flatout.virtual.prediction import Prediction, Result, gather, judge
+from flatout.recording import open_recording, write_ending
+from flatout.recording.schema import Ending, Outcome, Run
+from flatout.virtual.judging import judge
+from flatout.virtual.prediction import Prediction, Result, gather
 
 if TYPE_CHECKING:
     from flatout.gpu import GPU
@@ -117,4 +118,15 @@ def _follow(dry_run: DryRun, job: Job, path: Path, setting: _Setting, *, unlimit
     if not path.exists():
         reason = "it ended before the virtual GPU was there" if exit.failure is None else exit.failure.message
         raise ScriptError(f"the script could not be followed (exit code {exit.code}): {reason}")
+    _note_ending(path, exit)
     return exit
+
+
+def _note_ending(path: Path, exit: Exit) -> None:
+    """Say in the recording how a process ended that could not say it itself."""
+    with open_recording(path) as recording:
+        if recording.ending is not None:
+            return
+        doing = recording.doing
+    outcome: Outcome = "timeout" if exit.timed_out else "interrupted" if exit.interrupted else "killed"
+    write_ending(path, Ending(outcome, exit.code, exit.failure, doing))

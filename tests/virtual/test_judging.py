@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from flatout.launch import Exit
 from flatout.launch.outcome import failure_from_crash
 from flatout.recording.schema import Assumption, Ending, Failure, Peak, Place, Run, Step, Wait
-from flatout.virtual.prediction import GOOD_NEWS, SCHEMA, Prediction, Result, gather, judge
+from flatout.virtual.judging import judge
+from flatout.virtual.prediction import GOOD_NEWS, SCHEMA, Prediction, Result, gather
 
 MIB = 1 << 20
 GIB = 1 << 30
 PLACE = Place("train.py", 42, "main")
-RUN = Run("virtual", "train.py", ("--lr", "1"), "2.13.0", 0.0)
+RUN = Run("virtual", "train.py", ("--lr", "1"), "2.13.0+cpu", 0.0)
 EXIT = Failure("SystemExit", "no data", PLACE)
 OOM = Failure("torch.OutOfMemoryError", "CUDA out of memory. Tried to allocate 2.00 GiB.", Place("train.py", 31))
 
