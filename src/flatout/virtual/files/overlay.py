@@ -173,7 +173,7 @@ class Overlay:
         except OSError:
             return None
         place = self.physical(key)
-        if place == key and self.unshadow(native.getcwd()) == native.getcwd():
+        if place == key and (os.path.isabs(os.fspath(path)) or not below(native.getcwd(), self.tree)):
             return None
         return place
 
