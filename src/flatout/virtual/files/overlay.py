@@ -184,7 +184,9 @@ class Overlay:
         place = self.shadow(key)
         stored_is_directory = native.is_directory(native.look(place))
         if real_is_directory:
-            found = dict.fromkeys(name for name in native.listdir(key) if os.path.join(key, name) not in self.hidden_keys)
+            found = dict.fromkeys(
+                name for name in native.listdir(key) if os.path.join(key, name) not in self.hidden_keys
+            )
         if stored_is_directory:
             found.update(dict.fromkeys(native.listdir(place)))
         if not real_is_directory and not stored_is_directory:

@@ -74,14 +74,17 @@ class ShadowStore(Overlay):
         self._note(key)
         return place
 
-    def place_to_write(self, path: Any, *, keep: bool = False) -> str:
+    def place_to_write(self, path: Any, *, keep: bool = False, long_lived: bool = False) -> str:
         """Where a library that opens files by itself shall write `path`.
 
-        `keep` says that it changes the present content instead of replacing it. A new real file counts as this run's.
+        `keep` says that it changes the present content instead of replacing it. `long_lived` says that it writes later
+        by ways that cannot be diverted then (a map, a database), so that new files go to the store at once. Else a new
+        real file counts as this run's.
         """
         with self.lock, native.exemption():
             key = self.key(self.text(path))
-            if self.diverts(key):
+            later = long_lived and not (self.layout.is_allowed(key) or self.layout.is_temporary(key))
+            if later or self.diverts(key):
                 return self.prepare(key, path, os.O_CREAT | os.O_RDWR | (0 if keep else os.O_TRUNC))
             if native.look(key) is None:
                 self.made.add(key)
@@ -333,3 +336,16 @@ class ShadowStore(Overlay):
             self.forget_made(old)
         self._note(new)
         self.written.pop(old, None)
+
+    def adopt(self, path: Any) -> None:
+        """Take a file that this run has just created into the store: its content turned out to be invented."""
+        with self.lock, native.exemption():
+            key = self.key(self.text(path))
+            if key not in self.made or self.layout.is_temporary(key) or native.look(key) is None:
+                return
+            if not self.stored(key):
+                native.make_directories(os.path.dirname(self.shadow(key)))
+                native.copy_file(key, self.shadow(key))
+                self._note(key)
+            native.unlink(key)
+            self.forget_made(key)
