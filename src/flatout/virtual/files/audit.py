@@ -1,7 +1,7 @@
 """The last line: refuses what would change a real file by a way that the replaced functions do not cover.
 
-Python reports every file operation of its own to audit hooks (`sys.addaudithook`, PEP 578). A hook cannot be removed, so
-there is one for the process and it looks at the guard that is set at the moment.
+Python reports every file operation of its own to audit hooks (`sys.addaudithook`, PEP 578). A hook cannot be removed,
+so there is one for the process and it looks at the guard that is set at the moment.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def _refuse(store: ShadowStore, path: Any, verb: str, follow: bool, dir_fd: int 
         return
     raise PermissionError(
         errno.EPERM,
-        f"a dry run does not {verb} a file that was there before it, and this call does not go through the functions that "
-        "divert it to a temporary copy; open it with open() or pathlib, or let it be changed with --allow-writes",
+        f"a dry run does not {verb} a file that was there before it, and this call does not go through the functions "
+        "that divert it to a temporary copy; open it with open() or pathlib, or let it be changed with --allow-writes",
         key,
     )
 

@@ -41,9 +41,9 @@ class FileOptions:
 class FileReport:
     """What a dry run did to files; paths are absolute, in the order of first writing.
 
-    `shadowed`: files written to the store, now gone with it. `spared`: real files that the script meant to replace, change
-    or delete. `kept`: new real files that it wrote before the first invented value. `programs`: programs that it started,
-    which see and change the real files.
+    `shadowed`: files written to the store, now gone with it. `spared`: real files that the script meant to replace,
+    change or delete. `kept`: new real files that it wrote before the first invented value. `programs`: programs that it
+    started, which see and change the real files.
     """
 
     shadowed: tuple[str, ...]
@@ -121,9 +121,8 @@ def install(options: FileOptions, ops: TensorOps | None = None) -> FileGuard:
     after = AfterImport()
     folder = os.path.realpath(tempfile.mkdtemp(prefix="flatout-files-"))
     store: ShadowStore | None = None
-    layout = standard_layout(
-        temporary=options.temporary, allowed=(*options.allowed, folder), protected=options.protected
-    )
+    allowed = (*options.allowed, folder)
+    layout = standard_layout(temporary=options.temporary, allowed=allowed, protected=options.protected)
     trackers = os.path.join(folder, "trackers")
     native.mkdir(trackers)
     if not options.allow_writes:

@@ -33,7 +33,7 @@ class _Loading:
     def locate(self, storage: Any, location: str) -> Any:
         """Stands in for `map_location`: the storage stays on the CPU, its target is noted."""
         wanted = self.map_location
-        if callable(wanted) and not isinstance(wanted, (str, torch.device, dict)):
+        if callable(wanted):
             result = wanted(storage, location)
             if result is not None:
                 return result
@@ -44,13 +44,15 @@ class _Loading:
             wanted = wanted.get(location, location)
         name = os.fsdecode(wanted) if isinstance(wanted, bytes) else str(wanted)
         if name.split(":")[0] != "cuda":
-            return torch.serialization.default_restore_location(storage, name)
+            restore: Any = torch.serialization.default_restore_location
+            return restore(storage, name)
         self.send(storage, checked_device(name))
         return storage
 
     def place(self, device: str) -> str:
         """Where a tensor comes back that a dry run saved from this device."""
-        probe = torch.UntypedStorage(0)
+        make_storage: Any = torch.UntypedStorage
+        probe = make_storage(0)
         result = self.locate(probe, device)
         target = self.targets.get(probe._cdata)
         if target is not None:
@@ -184,7 +186,7 @@ def install_load(ops: TensorOps, store: ShadowStore | None, patches: Patches) ->
     """Replace torch.save and torch.load, and what they call to make tensors."""
     patches.put(torch._utils, "_rebuild_tensor", _rebuilder(torch._utils._rebuild_tensor, None))
     patches.put(torch._utils, "_rebuild_tensor_v3", _rebuilder(torch._utils._rebuild_tensor_v3, 4))
-    allowed = getattr(torch._weights_only_unpickler, "_get_allowed_globals", None)
+    allowed: Any = getattr(torch._weights_only_unpickler, "_get_allowed_globals", None)
     if hasattr(allowed, "cache_clear"):  # the table of functions that weights_only=True may call is made once
         allowed.cache_clear()
         patches.on_restore(allowed.cache_clear)

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-open_file = io.open
+open_file: Any = io.open
 open_descriptor = os.open
 stat = os.stat
 lstat = os.lstat

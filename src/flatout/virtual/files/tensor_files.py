@@ -1,7 +1,7 @@
 """Safetensors files with virtual tensors in them, and safetensors files read to the virtual GPU.
 
-The file format (https://github.com/huggingface/safetensors, "Format") is eight bytes of header length, a JSON header and
-the tensors' bytes. A virtual tensor's bytes are a hole: the file has its true size and takes no room on the disk.
+The file format (https://github.com/huggingface/safetensors, "Format") is eight bytes of header length, a JSON header
+and the tensors' bytes. A virtual tensor's bytes are a hole: the file has its true size and takes no room on the disk.
 """
 
 from __future__ import annotations
@@ -162,12 +162,13 @@ def install_safetensors(module: Any, ops: TensorOps, store: ShadowStore | None, 
     """Replace the functions of `safetensors.torch` (given as `module`) and of `safetensors`."""
     import safetensors
 
-    pairs = [(module.save_file, _make_save(module.save_file, ops, store))]
+    pairs: list[tuple[Any, Any]] = [(module.save_file, _make_save(module.save_file, ops, store))]
     pairs.append((safetensors.safe_open, _make_open(safetensors.safe_open, ops, store)))
     if store is not None:
         pairs.append((safetensors.serialize_file, _make_serialize(safetensors.serialize_file, store)))
     for original, new in pairs:
+        name = str(original.__name__)
         for owner in (safetensors, module):
-            if vars(owner).get(original.__name__) is original:
-                patches.put(owner, original.__name__, new)
+            if vars(owner).get(name) is original:
+                patches.put(owner, name, new)
     patches.rebind({id(original): new for original, new in pairs}, package)

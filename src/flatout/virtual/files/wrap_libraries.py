@@ -124,9 +124,10 @@ def _sqlite_connect(original: Any, store: ShadowStore) -> Callable[..., Any]:
         if reads_only:
             place = (store.place_to_read(name) if store.active else None) or name
         else:
-            place = _database_place(store, name)
-            if place is None:
-                place, query = name, "mode=ro"
+            writable = _database_place(store, name)
+            if writable is None:
+                query = "mode=ro"
+            place = writable or name
         if query:
             options["uri"] = True
             return original(f"file:{urllib.parse.quote(os.fspath(place))}?{query}", *arguments, **options)

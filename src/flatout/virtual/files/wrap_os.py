@@ -22,19 +22,8 @@ from flatout.virtual.files.shadow import ShadowStore
 
 _READING = ("stat", "access", "statvfs", "getxattr", "listxattr", "pathconf", "chdir")
 _READING_LINKS = ("lstat", "readlink")
-_ALTERING = (
-    "utime",
-    "chmod",
-    "chown",
-    "truncate",
-    "setxattr",
-    "removexattr",
-    "lchown",
-    "lchmod",
-    "chflags",
-    "lchflags",
-)
 _LINK_ITSELF = ("lchown", "lchmod", "lchflags")
+_ALTERING = ("utime", "chmod", "chown", "truncate", "setxattr", "removexattr", "chflags", *_LINK_ITSELF)
 _CREATING = ("mkfifo", "mknod")
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
