@@ -38,7 +38,7 @@ _storages: weakref.WeakValueDictionary[int, _Storage] = weakref.WeakValueDiction
 def _rebuild_storage(elements: int, dtype: torch.dtype, device: str, values: torch.Tensor | None) -> torch.Tensor:
     if _ops is None:
         raise RuntimeError(
-            "this file was saved by a dry run on a virtual GPU and holds no values; save it again in a real run to load it"
+            "this file was saved by a dry run on a virtual GPU and holds no values; save it again in a real run"
         )
     target = torch.device(device if _place is None else _place(device))
     if values is not None:

@@ -133,8 +133,8 @@ class ShadowStore(Overlay):
         if size_bytes > free_bytes - SPARE_BYTES:
             raise PermissionError(
                 errno.EPERM,
-                f"the dry run would change this file in a copy of its {size_bytes / 1e9:.1f} GB, and the temporary disk "
-                f"has {free_bytes / 1e9:.1f} GB free; point TMPDIR at a larger disk, or allow it with --allow-writes",
+                f"the dry run would change this file in a copy of its {size_bytes / 1e9:.1f} GB, and the temporary "
+                f"disk has {free_bytes / 1e9:.1f} GB free; point TMPDIR at a larger disk, or allow it with --allow-writes",
                 key,
             )
         native.make_directories(os.path.dirname(place))

@@ -71,8 +71,8 @@ def _refuse_shared(tensors: dict[str, torch.Tensor]) -> None:
         if other != name:
             raise RuntimeError(
                 "Some tensors share memory, this will lead to duplicate memory on disk and potential differences when "
-                f"loading them again: [{{{other!r}, {name!r}}}]. A potential way to correctly save your model is to use "
-                "`save_model`."
+                f"loading them again: [{{{other!r}, {name!r}}}]. A potential way to correctly save your model is to "
+                "use `save_model`."
             )
 
 
