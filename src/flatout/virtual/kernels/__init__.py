@@ -7,7 +7,20 @@ from __future__ import annotations
 
 import importlib
 
-FAMILIES = ("factories", "copies", "views")
+FAMILIES = (
+    "factories",
+    "copies",
+    "views",
+    "cublas",
+    "attention",
+    "attention_kernels",
+    "dropout",
+    "softmax",
+    "normalization",
+    "convolution",
+    "recurrent",
+    "temporaries",
+)
 
 
 def load() -> None:
