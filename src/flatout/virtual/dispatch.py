@@ -355,8 +355,25 @@ def stands_in(*names: str) -> Callable[[Handler], Handler]:
     return register
 
 
-def _kernel(name: str) -> Handler:
-    handler = _handlers.get(name)
+_composites: dict[str, Handler] = {}
+
+
+def composes(*names: str) -> Callable[[Handler], Handler]:
+    """Register the CUDA side of operators that C++ puts together from others and that ask there for ``is_cuda()``.
+
+    The handler runs above autograd and calls the operators that CUDA would: their derivatives are C++'s own. An operator
+    that the installed PyTorch does not have is left out.
+    """
+
+    def register(handler: Handler) -> Handler:
+        for name in names:
+            _composites[f"aten::{name}"] = handler
+        return handler
+
+    return register
+
+
+def _kernel(name: str, handler: Handler | None) -> Handler:
     cell: list[Operator] = []
 
     if handler is not None:
@@ -410,10 +427,17 @@ def register() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a kernel that CUDA builds have is replaced: that is the purpose
         for name in sorted(covered_names()):
-            kernel = _kernel(name)
+            kernel = _kernel(name, _handlers.get(name))
             short = name[len("aten::") :]
             for key in (*KEYS, "Meta") if name in _FACTORIES else KEYS:
                 library.m.impl(short, key, kernel, False)
+        of: Any = torch._C._dispatch_get_registrations_for_dispatch_key  # type: ignore[attr-defined]
+        composite = set(of("CompositeImplicitAutograd"))
+        for name, handler in _composites.items():
+            if name not in composite:
+                continue  # not there, or no composite, in this version
+            for key in ("AutogradCUDA", "CUDA"):
+                library.m.impl(name[len("aten::") :], key, _kernel(name, handler), False)
     for key in KEYS:
         fallback: Any = torch.library.Library("_", "IMPL", key)  # noqa: TOR901
         fallback.fallback(_fallback)

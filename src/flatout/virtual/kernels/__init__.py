@@ -7,7 +7,22 @@ from __future__ import annotations
 
 import importlib
 
-FAMILIES = ("copies", "dynamic", "factories", "scaling", "views")
+FAMILIES = (
+    "attention",
+    "attention_kernels",
+    "convolution",
+    "copies",
+    "cublas",
+    "dropout",
+    "dynamic",
+    "factories",
+    "normalization",
+    "recurrent",
+    "scaling",
+    "softmax",
+    "temporaries",
+    "views",
+)
 
 
 def load() -> None:
