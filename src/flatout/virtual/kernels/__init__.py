@@ -6,26 +6,10 @@ Importing a module here registers its stand-ins with `flatout.virtual.dispatch`;
 from __future__ import annotations
 
 import importlib
-
-FAMILIES = (
-    "attention",
-    "attention_kernels",
-    "convolution",
-    "copies",
-    "cublas",
-    "dropout",
-    "dynamic",
-    "factories",
-    "normalization",
-    "recurrent",
-    "scaling",
-    "softmax",
-    "temporaries",
-    "views",
-)
+import pkgutil
 
 
 def load() -> None:
-    """Register every family of stand-ins."""
-    for family in FAMILIES:
-        importlib.import_module(f"{__name__}.{family}")
+    """Register every family of stand-ins in this folder."""
+    for module in sorted(pkgutil.iter_modules(__path__), key=lambda module: module.name):
+        importlib.import_module(f"{__name__}.{module.name}")
