@@ -6,6 +6,8 @@ The snapshot's trace tells what was asked for and where PyTorch put it. The mode
 (see snapshot_start.py) and the requests; where each one lands is its own decision. Only the addresses of new segments,
 which the CUDA driver chooses, are taken from the trace.
 
+The figures for the recorded snapshots that the tests use are in results/replay_snapshots.json.
+
 Per file: `allocations`, and of them `exact_addresses`; `segments` of the last state, and of them `exact_segments` (same
 address, size, stream and blocks); `peak_allocated_bytes` of the model, and `recorded_peak_allocated_bytes`: the same
 peak from recorded addresses alone. Exit code 1 where anything differs, 2 where a file cannot be read.
