@@ -128,11 +128,12 @@ def install(options: FileOptions, ops: TensorOps | None = None) -> FileGuard:
     if not options.allow_writes:
         store = ShadowStore(layout, os.path.join(folder, "store"))
     switch_off(patches, after, trackers)
+    if store is not None:
+        install_libraries(store, patches, after, PACKAGE)
     if ops is not None:
         _install_tensors(ops, store, patches, after)
     if store is not None:
         shadow = store
-        install_libraries(shadow, patches, after, PACKAGE)
         install_os(shadow, patches, PACKAGE)
         audit.watch(shadow)
         taint.when_tainted(lambda: rescue_open_files(shadow))
@@ -150,6 +151,6 @@ def _install_tensors(ops: TensorOps, store: ShadowStore | None, patches: Patches
     def safetensors_ready(module: object) -> None:
         from flatout.virtual.files.tensor_files import install_safetensors
 
-        install_safetensors(module, ops, store, patches, PACKAGE)
+        install_safetensors(module, ops, patches, PACKAGE)
 
     after.add("safetensors.torch", safetensors_ready)

@@ -173,8 +173,8 @@ class Overlay:
         except OSError:
             return None
         place = self.physical(key)
-        if place == key and (os.path.isabs(os.fspath(path)) or not below(native.getcwd(), self.tree)):
-            return None
+        if place == name and (os.path.isabs(os.fspath(path)) or not below(native.getcwd(), self.tree)):
+            return None  # also where links are on the way: one of them may exist for the script only
         return place
 
     def names(self, key: str) -> list[str]:

@@ -53,18 +53,14 @@ class Patches:
         """Call `action` when everything is undone."""
         self._undo.append(action)
 
-    def rebind(self, replacements: dict[int, Any], package: str) -> None:
+    def rebind(self, pairs: list[tuple[Any, Any]], package: str) -> None:
         """Replace what modules took with ``from os import remove``: globals that *are* one of the originals.
 
-        `replacements` maps ``id(original)`` to its replacement. Modules of `package` keep theirs.
+        `pairs` are originals with their replacements; pairs that are added to the list later count when everything is
+        undone, so that modules imported meanwhile get the originals back. Modules of `package` keep theirs.
         """
-        for module_name, module in list(sys.modules.items()):
-            if not isinstance(module, ModuleType) or module_name.startswith((*_UNTOUCHED, package)):
-                continue
-            for name, value in list(vars(module).items()):
-                new = replacements.get(id(value))
-                if new is not None:
-                    self.put(module, name, new)
+        self._undo.append(lambda: _exchange([(new, old) for old, new in pairs], package))
+        _exchange(pairs, package)
 
     def rebind_class(self, owner: type, replacements: dict[int, Any]) -> None:
         """Replace functions that a class took as attributes when it was made (pathlib and glob do)."""
@@ -85,6 +81,17 @@ class Patches:
         """Undo everything."""
         while self._undo:
             self._undo.pop()()
+
+
+def _exchange(pairs: list[tuple[Any, Any]], package: str) -> None:
+    replacements = {id(old): new for old, new in pairs}
+    for module_name, module in list(sys.modules.items()):
+        if not isinstance(module, ModuleType) or module_name.startswith((*_UNTOUCHED, package)):
+            continue
+        for name, value in list(vars(module).items()):
+            new = replacements.get(id(value))
+            if new is not None:
+                setattr(module, name, new)
 
 
 class AfterImport(importlib.abc.MetaPathFinder):

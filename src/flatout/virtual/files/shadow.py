@@ -36,8 +36,7 @@ class ShadowStore(Overlay):
             key = self.key(self.text(path, dir_fd), follow=not exclusive and not flags & _NOFOLLOW)
             if not self.diverts(key):
                 new = native.look(key) is None
-                place = path if dir_fd is not None or self.physical(key) == key else self.physical(key)
-                descriptor = native.open_descriptor(place, flags, mode, dir_fd=dir_fd)
+                descriptor = native.open_descriptor(self._real(path, key), flags, mode, dir_fd=self._fd(dir_fd))
                 if new:
                     self.made.add(key)
                 return descriptor
@@ -90,6 +89,13 @@ class ShadowStore(Overlay):
                 self.made.add(key)
             return self.physical(key)
 
+    def _real(self, path: Any, key: str) -> Any:
+        """What to give the operating system for a change that is not diverted: links on the way may be the script's own."""
+        return key if self.active else path
+
+    def _fd(self, dir_fd: int | None) -> int | None:
+        return None if self.active else dir_fd
+
     def _note(self, key: str) -> None:
         self.active = True
         self.written[key] = None
@@ -134,7 +140,7 @@ class ShadowStore(Overlay):
             raise PermissionError(
                 errno.EPERM,
                 f"the dry run would change this file in a copy of its {size_bytes / 1e9:.1f} GB, and the temporary "
-                f"disk has {free_bytes / 1e9:.1f} GB free; point TMPDIR at a larger disk, or allow it with --allow-writes",
+                f"disk has {free_bytes / 1e9:.1f} GB free; set TMPDIR to a larger disk, or use --allow-writes",
                 key,
             )
         native.make_directories(os.path.dirname(place))
@@ -152,7 +158,7 @@ class ShadowStore(Overlay):
         with self.lock, native.exemption():
             key = self.key(self.text(path, dir_fd), follow=False)
             if not self.diverts(key):
-                native.mkdir(path if self.physical(key) == key else self.physical(key), mode, dir_fd=dir_fd)
+                native.mkdir(self._real(path, key), mode, dir_fd=self._fd(dir_fd))
                 self.made.add(key)
                 return
             if self.look(key) is not None:
@@ -166,7 +172,7 @@ class ShadowStore(Overlay):
         with self.lock, native.exemption():
             key = self.key(self.text(path, dir_fd), follow=False)
             if not self.diverts(key) and not self.touched_below(key):
-                native.rmdir(path, dir_fd=dir_fd)
+                native.rmdir(self._real(path, key), dir_fd=self._fd(dir_fd))
                 self.forget_made(key)
             else:
                 self._remove_directory(key, path)
@@ -192,7 +198,7 @@ class ShadowStore(Overlay):
         with self.lock, native.exemption():
             key = self.key(self.text(path, dir_fd), follow=False)
             if not self.diverts(key):
-                native.unlink(path if self.physical(key) == key else self.physical(key), dir_fd=dir_fd)
+                native.unlink(self._real(path, key), dir_fd=self._fd(dir_fd))
                 self.forget_made(key)
             else:
                 status = self.look(key)
@@ -215,7 +221,7 @@ class ShadowStore(Overlay):
         with self.lock, native.exemption():
             key = self.key(self.text(path, dir_fd), follow=False)
             if not self.diverts(key):
-                native.symlink(source, path, directory, dir_fd=dir_fd)
+                native.symlink(source, self._real(path, key), directory, dir_fd=self._fd(dir_fd))
                 self.made.add(key)
             else:
                 if self.look(key) is not None:
@@ -234,7 +240,7 @@ class ShadowStore(Overlay):
             origin = name if unnamed else self.key(name, follow=False)
             place = name if unnamed else self.physical(origin)
             if not self.diverts(key) and place == origin and not (self.diverts(origin) and not unnamed):
-                native.link(source, path, follow_symlinks=unnamed)
+                native.link(self._real(source, origin), self._real(path, key), follow_symlinks=unnamed)
                 self.made.add(key)
                 return
             if native.look(place) is None:
@@ -261,7 +267,9 @@ class ShadowStore(Overlay):
             old = self.key(self.text(source, from_fd), follow=False)
             new = self.key(self.text(target, to_fd), follow=False)
             if not (self.diverts(old) or self.diverts(new) or self.touched_below(old)):
-                (native.replace if replace else native.rename)(source, target, src_dir_fd=from_fd, dst_dir_fd=to_fd)
+                move = native.replace if replace else native.rename
+                places = self._real(source, old), self._real(target, new)
+                move(*places, src_dir_fd=self._fd(from_fd), dst_dir_fd=self._fd(to_fd))
                 self._rename_made(old, new)
             else:
                 self._check_rename(old, new, source, target, replace)

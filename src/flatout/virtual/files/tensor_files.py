@@ -18,7 +18,6 @@ from flatout.virtual.files import taint
 from flatout.virtual.files.load import checked_device
 from flatout.virtual.files.ops import TensorOps
 from flatout.virtual.files.patches import Patches
-from flatout.virtual.files.shadow import ShadowStore
 
 NAMES = {
     torch.float64: "F64",
@@ -76,7 +75,7 @@ def _refuse_shared(tensors: dict[str, torch.Tensor]) -> None:
             )
 
 
-def _make_save(original: Any, ops: TensorOps, store: ShadowStore | None) -> Callable[..., Any]:
+def _make_save(original: Any, ops: TensorOps) -> Callable[..., Any]:
     @functools.wraps(original)
     def save_file(tensors: dict[str, torch.Tensor], filename: Any, metadata: dict[str, str] | None = None) -> None:
         if any(ops.is_virtual(tensor) for tensor in tensors.values()):
@@ -84,7 +83,7 @@ def _make_save(original: Any, ops: TensorOps, store: ShadowStore | None) -> Call
             _refuse_shared(tensors)
             write_sparse(filename, tensors, metadata, ops)
         else:
-            original(tensors, filename if store is None else store.place_to_write(filename), metadata)
+            original(tensors, filename, metadata)
 
     return save_file
 
@@ -138,37 +137,26 @@ def _virtual_device(device: Any) -> torch.device | None:
     return checked_device(name) if name.split(":")[0] == "cuda" else None
 
 
-def _make_open(original: Any, ops: TensorOps, store: ShadowStore | None) -> Callable[..., Any]:
+def _make_open(original: Any, ops: TensorOps) -> Callable[..., Any]:
     @functools.wraps(original, updated=())
     def safe_open(filename: Any, framework: str = "pt", device: Any = "cpu", **options: Any) -> Any:
-        place = filename if store is None else store.place_to_read(filename) or filename
         target = _virtual_device(device) if framework in ("pt", "torch", "pytorch") else None
         if target is None:
-            return original(place, framework=framework, device=device, **options)
-        return _OpenOnDevice(original(place, framework=framework, device="cpu", **options), ops, target)
+            return original(filename, framework=framework, device=device, **options)
+        return _OpenOnDevice(original(filename, framework=framework, device="cpu", **options), ops, target)
 
     return safe_open
 
 
-def _make_serialize(original: Any, store: ShadowStore) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def serialize_file(tensors: Any, filename: Any, metadata: Any = None) -> Any:
-        return original(tensors, store.place_to_write(filename), metadata=metadata)
-
-    return serialize_file
-
-
-def install_safetensors(module: Any, ops: TensorOps, store: ShadowStore | None, patches: Patches, package: str) -> None:
+def install_safetensors(module: Any, ops: TensorOps, patches: Patches, package: str) -> None:
     """Replace the functions of `safetensors.torch` (given as `module`) and of `safetensors`."""
     import safetensors
 
-    pairs: list[tuple[Any, Any]] = [(module.save_file, _make_save(module.save_file, ops, store))]
-    pairs.append((safetensors.safe_open, _make_open(safetensors.safe_open, ops, store)))
-    if store is not None:
-        pairs.append((safetensors.serialize_file, _make_serialize(safetensors.serialize_file, store)))
+    pairs: list[tuple[Any, Any]] = [(module.save_file, _make_save(module.save_file, ops))]
+    pairs.append((safetensors.safe_open, _make_open(safetensors.safe_open, ops)))
     for original, new in pairs:
         name = str(original.__name__)
         for owner in (safetensors, module):
             if vars(owner).get(name) is original:
                 patches.put(owner, name, new)
-    patches.rebind({id(original): new for original, new in pairs}, package)
+    patches.rebind(pairs, package)

@@ -5,7 +5,9 @@ One row a function. A library that is not imported is not touched; it is dealt w
 
 from __future__ import annotations
 
+import builtins
 import contextlib
+import dataclasses
 import functools
 import os
 import urllib.parse
@@ -40,6 +42,8 @@ CALLS = (
     NativeCall("torch", "jit.load", "read", "f"),
     NativeCall("torch", "jit.ScriptModule.save", "write", "f", 1),
     NativeCall("torch", "jit.RecursiveScriptModule.save", "write", "f", 1),
+    NativeCall("safetensors", "serialize_file", "write", "filename", 1),
+    NativeCall("safetensors", "safe_open", "read", "filename"),
     NativeCall("tokenizers", "Tokenizer.save", "write", "path", 1),
     NativeCall("tokenizers", "Tokenizer.from_file", "read", "path"),
     NativeCall("cv2", "imwrite", "write", "filename"),
@@ -91,21 +95,31 @@ def _redirected(original: Any, call: NativeCall, store: ShadowStore) -> Callable
     return redirected
 
 
-def _replace(module: Any, call: NativeCall, store: ShadowStore, patches: Patches) -> None:
+def _subclass(original: type, call: NativeCall, store: ShadowStore) -> type:
+    """For a class that others ask ``isinstance`` of."""
+    initialise = _redirected(original.__init__, dataclasses.replace(call, position=call.position + 1), store)
+    return type(original.__name__, (original,), {"__init__": initialise, "__module__": original.__module__})
+
+
+def _replace(module: Any, call: NativeCall, store: ShadowStore, patches: Patches) -> list[tuple[Any, Any]]:
+    """Replace one function; returns what to rebind where modules took it by name."""
     owner = module
     *path, name = call.function.split(".")
     for part in path:
         owner = getattr(owner, part, None)
         if owner is None:
-            return
+            return []
     original = getattr(owner, name, None)
     if original is None:
-        return
+        return []
     new: Any = _redirected(original, call, store)
+    if call.module == "torch" and isinstance(original, type):
+        new = _subclass(original, call, store)
     if isinstance(owner, type) and call.position == 0:
         new = staticmethod(new)
     with contextlib.suppress(TypeError):  # a C class that cannot be changed; the file then counts as uncovered
         patches.put(owner, name, new)
+    return [] if isinstance(owner, type) else [(original, new)]
 
 
 def _sqlite_connect(original: Any, store: ShadowStore) -> Callable[..., Any]:
@@ -191,19 +205,27 @@ def install_libraries(store: ShadowStore, patches: Patches, after: AfterImport, 
     import sqlite3
 
     connect = _sqlite_connect(sqlite3.connect, store)
-    patches.rebind({id(sqlite3.connect): connect}, package)
+    patches.rebind([(sqlite3.connect, connect)], package)
 
     def numpy_ready(numpy: Any) -> None:
         patches.put(numpy.memmap, "__new__", staticmethod(_mapped(numpy.memmap.__new__, numpy, store)))
+        openers = getattr(getattr(numpy.lib, "_datasource", None), "_file_openers", None)
+        table: dict[Any, Any] = getattr(openers, "_file_openers", {})
+        if None in table:  # savetxt and loadtxt keep the `open` of the time when NumPy was imported
+            original = table[None]
+            table[None] = lambda *arguments, **options: builtins.open(*arguments, **options)
+            patches.on_restore(lambda: table.__setitem__(None, original))
 
     def ready(calls: list[NativeCall]) -> Callable[[Any], None]:
         def act(module: Any) -> None:
             for call in calls:
-                _replace(module, call, store, patches)
+                taken.extend(_replace(module, call, store, patches))
 
         return act
 
+    taken: list[tuple[Any, Any]] = []
     after.add("numpy", numpy_ready)
     after.add("h5py", lambda module: _h5py(module, store, patches))
     for name in dict.fromkeys(call.module for call in CALLS):
         after.add(name, ready([call for call in CALLS if call.module == name]))
+    patches.rebind(taken, package)

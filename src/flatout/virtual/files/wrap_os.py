@@ -57,8 +57,10 @@ def _altering(store: ShadowStore, function: Any, follow: bool) -> Callable[..., 
                 return function(path, *args, **options)
             status = store.look(key)
             options.pop("dir_fd", None)
-            if native.is_directory(status) and not store.stored(key):
-                return None  # the mode or time of a real directory: nothing that a script reads back
+            if native.is_directory(status):
+                if store.physical(key) == key:
+                    return None  # the mode or time of a real directory: nothing that a script reads back
+                return function(store.shadow(key), *args, **options)
             if status is None:
                 return function(path if native.look(store.text(path)) is None else store.shadow(key), *args, **options)
             return function(store.copy_up(key), *args, **options)
@@ -142,8 +144,9 @@ def _make_os(store: ShadowStore) -> dict[str, Callable[..., Any]]:
             key = store.key(store.directory_of(path) if isinstance(path, int) else store.text(path))
         except (OSError, TypeError):
             return None
-        hidden_inside = any(os.path.dirname(other) == key for other in store.hidden_keys)
-        return key if hidden_inside or store.stored(key) or store.hidden(key) else None
+        if store.stored(key) or store.hidden(key) or any(os.path.dirname(other) == key for other in store.hidden_keys):
+            return key
+        return None if isinstance(path, int) or store.place_to_read(path) is None else key
 
     def listdir(path: Any = ".") -> Any:
         path = "." if path is None else path
@@ -228,7 +231,7 @@ def install_os(store: ShadowStore, patches: Patches, package: str) -> None:
     by_identity = {id(original): new for original, new in pairs}
     for members in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids):
         patches.extend(members, pairs)
-    patches.rebind(by_identity, package)
+    patches.rebind(pairs, package)
     for owner, name in ((pathlib, "_NormalAccessor"), (glob, "_StringGlobber"), (glob, "_PathGlobber")):
         found = getattr(owner, name, None)
         if isinstance(found, type):
