@@ -23,10 +23,8 @@ def boot(
     writer: Writer | None = None,
     assume: dict[str, float] | None = None,
     usable_bytes: int | None = None,
-    allow_writes: bool = False,
-    keep: tuple[str, ...] = (),
 ) -> Machine:
-    """One simulated GPU under this process's PyTorch. `usable_bytes` overrides what the GPU has; `keep` are files not to shadow."""
+    """One simulated GPU under this process's PyTorch. `usable_bytes` overrides what the GPU has."""
     allocator = CachingAllocator(
         specification.usable_bytes if usable_bytes is None else usable_bytes,
         outside_bytes=specification.context_bytes,

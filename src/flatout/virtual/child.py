@@ -18,6 +18,7 @@ from flatout.recording.schema import Device, Ending, Failure, Phase, Place, Run,
 if TYPE_CHECKING:
     from flatout.gpu import GPU
     from flatout.recording import Writer
+    from flatout.virtual.files import FileGuard
 
 UNLIMITED_BYTES = 1 << 50
 
@@ -38,10 +39,11 @@ class Options(msgspec.Struct, frozen=True):
 class DryRunHook:
     """Follows the script's steps, stops it after enough of them, and closes the recording at its end."""
 
-    def __init__(self, options: Options, machine: Any, writer: Any) -> None:
+    def __init__(self, options: Options, machine: Any, writer: Any, guard: FileGuard) -> None:
         self._options = options
         self._machine = machine
         self._writer = writer
+        self._guard = guard
         self._operations = 0
         self._closed = False
 
@@ -78,6 +80,10 @@ class DryRunHook:
         self._closed = True
         self._write_peak()
         self._write_facts()
+        sentence = self._guard.report().sentence()
+        if sentence:
+            self._writer.assume(sentence)
+        self._guard.uninstall()
         self._writer.close(_ending(error))
 
     def forked(self) -> None:
@@ -140,17 +146,26 @@ def install(raw: dict[str, Any]) -> DryRunHook | None:
         writer=writer,
         assume=options.assume,
         usable_bytes=UNLIMITED_BYTES if options.unlimited else specification.usable_bytes,
-        allow_writes=options.allow_writes,
-        keep=(os.path.abspath(options.recording),),
     )
+    guard = _guard_files(options)
     if writer is None:
         return None
 
     from flatout.steps import watch_steps
 
-    hook = DryRunHook(options, machine, writer)
+    hook = DryRunHook(options, machine, writer, guard)
     machine.steps = watch_steps(hook)
     return hook
+
+
+def _guard_files(options: Options) -> FileGuard:
+    from flatout.virtual.files import FileOptions
+    from flatout.virtual.files import install as install_guard
+    from flatout.virtual.saving import tensor_ops
+
+    recording = os.path.abspath(options.recording)
+    allowed = tuple(recording + suffix for suffix in ("", "-journal", "-wal", "-shm"))
+    return install_guard(FileOptions(allow_writes=options.allow_writes, allowed=allowed), tensor_ops())
 
 
 def _writer(options: Options, specification: GPU) -> Writer:

@@ -49,8 +49,9 @@ def hint_of(tensor: torch.Tensor) -> Hint | None:
 
 def scalar_like(tensor: torch.Tensor) -> Any:
     """A plausible value of a one-element tensor whose content is not known."""
-    reads = _reads_here()
     machine = machines.current()
+    machine.taint()
+    reads = _reads_here()
     hint = hint_of(tensor)
     if tensor.dtype is torch.bool:
         return _boolean(hint, reads)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from flatout.recording.schema import Phase
+from flatout.virtual import files
 from flatout.virtual.memory import DeviceMemory
 from flatout.virtual.places import user_place
 
@@ -79,7 +80,9 @@ class Machine:
 
     def taint(self) -> None:
         """From now on, what the script computes on the host may come from invented values."""
-        self.tainted = True
+        if not self.tainted:
+            self.tainted = True
+            files.taint()
 
     def count(self, fact: str, name: str) -> None:
         """Add one to a counted fact, such as ``attention_kernels`` / ``flash``."""

@@ -6,6 +6,6 @@
 
 from flatout.virtual.files.install import FileGuard, FileOptions, FileReport, install
 from flatout.virtual.files.ops import TensorOps
-from flatout.virtual.files.taint import taint, tainted
+from flatout.virtual.files.tainting import taint, tainted
 
 __all__ = ["FileGuard", "FileOptions", "FileReport", "TensorOps", "install", "taint", "tainted"]

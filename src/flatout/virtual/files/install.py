@@ -9,7 +9,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 
-from flatout.virtual.files import audit, native, taint
+from flatout.virtual.files import audit, native, tainting
 from flatout.virtual.files.layout import standard_layout
 from flatout.virtual.files.ops import TensorOps
 from flatout.virtual.files.patches import AfterImport, Patches
@@ -90,7 +90,7 @@ class FileGuard:
         self._patches.restore()
         with contextlib.suppress(ValueError):
             sys.meta_path.remove(self._after)
-        taint.reset()
+        tainting.reset()
         if os.getpid() != self._owner_process:
             return
         if self.store is not None:
@@ -136,7 +136,7 @@ def install(options: FileOptions, ops: TensorOps | None = None) -> FileGuard:
         shadow = store
         install_os(shadow, patches, PACKAGE)
         audit.watch(shadow)
-        taint.when_tainted(lambda: rescue_open_files(shadow))
+        tainting.when_tainted(lambda: rescue_open_files(shadow))
     sys.meta_path.insert(0, after)
     return FileGuard(patches, after, folder, store)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from flatout.virtual.files import reduce, taint
+from flatout.virtual.files import reduce, tainting
 from flatout.virtual.files.ops import TensorOps
 from flatout.virtual.files.patches import Patches
 from flatout.virtual.files.shadow import ShadowStore
@@ -173,9 +173,9 @@ def make_save(original: Any, store: ShadowStore) -> Callable[..., Any]:
     def save(obj: Any, f: Any, *arguments: Any, **options: Any) -> Any:
         if not _is_path(f):
             return original(obj, f, *arguments, **options)
-        was_tainted = taint.tainted()
+        was_tainted = tainting.tainted()
         result = original(obj, store.place_to_write(f), *arguments, **options)
-        if taint.tainted() and not was_tainted:
+        if tainting.tainted() and not was_tainted:
             store.adopt(f)
         return result
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from flatout.virtual.files import native
 from flatout.virtual.files.layout import Layout, below
-from flatout.virtual.files.taint import tainted
+from flatout.virtual.files.tainting import tainted
 
 MAX_LINKS = 40  # Linux's own limit, path_resolution(7)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from flatout.virtual.files import taint
+from flatout.virtual.files import tainting
 from flatout.virtual.files.load import checked_device
 from flatout.virtual.files.ops import TensorOps
 from flatout.virtual.files.patches import Patches
@@ -79,7 +79,7 @@ def _make_save(original: Any, ops: TensorOps) -> Callable[..., Any]:
     @functools.wraps(original)
     def save_file(tensors: dict[str, torch.Tensor], filename: Any, metadata: dict[str, str] | None = None) -> None:
         if any(ops.is_virtual(tensor) for tensor in tensors.values()):
-            taint.taint()
+            tainting.taint()
             _refuse_shared(tensors)
             write_sparse(filename, tensors, metadata, ops)
         else:
