@@ -45,6 +45,8 @@ class Machine:
         phase: what the program is doing now.
         step: finished optimizer steps.
         operations: operations issued to a GPU since the start.
+        facts: what the recording shall tell, as plain data.
+        kept: what stand-ins keep between calls, such as library workspaces.
         initialized: whether the script has used CUDA (what ``torch.cuda.is_initialized`` says).
     """
 
@@ -58,6 +60,7 @@ class Machine:
         self.initialized = False
         self.thread = _ThreadState()
         self.facts: dict[str, Any] = {}
+        self.kept: dict[str, Any] = {}
         self.steps: Any = None
         self.tainted = False
 

@@ -67,9 +67,9 @@ class Workspaces:
 
 def workspaces(machine: Machine) -> Workspaces:
     """The workspaces of this machine."""
-    found = machine.facts.get("cublas_workspaces")
+    found = machine.kept.get("cublas_workspaces")
     if found is None:
-        found = machine.facts["cublas_workspaces"] = Workspaces()
+        found = machine.kept["cublas_workspaces"] = Workspaces()
     return found  # type: ignore[no-any-return]
 
 
@@ -101,7 +101,7 @@ def use_handle(index: int, kind: str = "cublas") -> None:
 
 
 def _held(machine: Machine) -> dict[tuple[int, int, bool, str], Any]:
-    found = machine.facts.get("cublas_workspaces")
+    found = machine.kept.get("cublas_workspaces")
     return (workspaces(machine) if found is None else found).held  # type: ignore[no-any-return]
 
 
