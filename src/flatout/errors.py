@@ -8,8 +8,8 @@
     ├── ScriptError             the user's script could not be started or followed (exit code 2)
     └── UnsupportedError        something that the virtual GPU refuses by name (exit code 1)
 
-Errors of the *simulated* GPU (``torch.OutOfMemoryError`` and CUDA's own messages) are not in this tree: a script must be
-able to catch them as it would on a real machine.
+Errors of the *simulated* GPU (``torch.OutOfMemoryError`` and CUDA's own messages) are not in this tree: a script must
+be able to catch them as it would on a real machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One virtual machine for all tests of this process: an A100 40 GB, whose memory is looked at from zero in each test."""
+"""One virtual machine for all tests of this process: an A100 40 GB."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class StepCounter:
         return self._complete(complete)
 
     def parameter_updated(self) -> None:
-        """A parameter was changed in place outside any optimizer. Before the first backward pass that is only loading."""
+        """A parameter was changed in place outside any optimizer (before any backward pass that is only loading)."""
         self._updated = self._updated or self._backwards > 0
 
     def backward_begins(self) -> bool:

@@ -73,9 +73,7 @@ class StepWatch:
 
     def _watch_backward(self, torch: Any) -> None:
         modules = [
-            module
-            for module in (torch.autograd, torch.autograd.graph)
-            if hasattr(module, "_engine_run_backward")
+            module for module in (torch.autograd, torch.autograd.graph) if hasattr(module, "_engine_run_backward")
         ]
         plain = modules[-1]._engine_run_backward
 

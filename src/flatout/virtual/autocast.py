@@ -16,34 +16,51 @@ import torch
 
 from flatout.virtual.tensor import HOST_INDEX, native_index
 
-LOWER_PRECISION = """
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+LOWER_PRECISION = _names(
+    """
     _convolution _convolution.deprecated conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d.input
-    conv_transpose3d.input convolution cudnn_convolution cudnn_convolution_transpose prelu addmm addmv addr matmul einsum mm
-    mv linalg_vecdot linear addbmm baddbmm bmm chain_matmul linalg_multi_dot _thnn_fused_lstm_cell _thnn_fused_gru_cell
-    lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell _scaled_dot_product_flash_attention scaled_dot_product_attention
-""".split()
-FLOAT32 = """
-    acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow.Tensor_Scalar pow.Tensor_Tensor
-    pow.Scalar softplus layer_norm native_layer_norm rms_norm group_norm frobenius_norm.dim nuclear_norm nuclear_norm.dim
-    cosine_similarity poisson_nll_loss cosine_embedding_loss nll_loss nll_loss2d hinge_embedding_loss kl_div l1_loss
-    smooth_l1_loss huber_loss mse_loss margin_ranking_loss multilabel_margin_loss soft_margin_loss triplet_margin_loss
-    multi_margin_loss binary_cross_entropy_with_logits dist pdist cdist renorm logsumexp upsample_nearest1d
-    _upsample_nearest_exact1d upsample_nearest2d _upsample_nearest_exact2d upsample_nearest3d _upsample_nearest_exact3d
-    upsample_linear1d upsample_bilinear2d _upsample_bilinear2d_aa upsample_trilinear3d upsample_bicubic2d
-    _upsample_bicubic2d_aa
-""".split()
-FLOAT32_BY_ARGUMENT = """
+    conv_transpose3d.input convolution cudnn_convolution cudnn_convolution_transpose prelu addmm addmv addr
+    matmul einsum mm mv linalg_vecdot linear addbmm baddbmm bmm chain_matmul linalg_multi_dot
+    _thnn_fused_lstm_cell _thnn_fused_gru_cell lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell
+    _scaled_dot_product_flash_attention scaled_dot_product_attention
+    """
+)
+FLOAT32 = _names(
+    """
+    acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow.Tensor_Scalar
+    pow.Tensor_Tensor pow.Scalar softplus layer_norm native_layer_norm rms_norm group_norm frobenius_norm.dim
+    nuclear_norm nuclear_norm.dim cosine_similarity poisson_nll_loss cosine_embedding_loss nll_loss nll_loss2d
+    hinge_embedding_loss kl_div l1_loss smooth_l1_loss huber_loss mse_loss margin_ranking_loss
+    multilabel_margin_loss soft_margin_loss triplet_margin_loss multi_margin_loss
+    binary_cross_entropy_with_logits dist pdist cdist renorm logsumexp upsample_nearest1d
+    _upsample_nearest_exact1d upsample_nearest2d _upsample_nearest_exact2d upsample_nearest3d
+    _upsample_nearest_exact3d upsample_linear1d upsample_bilinear2d _upsample_bilinear2d_aa upsample_trilinear3d
+    upsample_bicubic2d _upsample_bicubic2d_aa
+    """
+)
+FLOAT32_BY_ARGUMENT = _names(
+    """
     prod prod.dim_int softmax.int log_softmax.int cumprod cumsum linalg_vector_norm linalg_matrix_norm
     linalg_matrix_norm.str_ord sum sum.dim_IntList
-""".split()
-WIDEST = "addcdiv addcmul atan2 bilinear cat stack cross dot vdot grid_sampler index_put tensordot scatter_add".split()
+    """
+)
+WIDEST = _names(
+    """
+    addcdiv addcmul atan2 bilinear cat stack cross dot vdot grid_sampler index_put tensordot scatter_add
+    """
+)
 NORM = {"norm.Scalar": "norm.ScalarOpt_dtype", "norm.ScalarOpt_dim": "norm.ScalarOpt_dim_dtype"}
 UNSAFE = ("binary_cross_entropy",)
 
 Kernel: TypeAlias = Callable[..., Any]
 _KEY: Any = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)
 _below: Any = torch._C._ExcludeDispatchKeyGuard
-_plain_to: Any = torch._C.TensorBase.to  # type: ignore[attr-defined]
+_plain_to: Any = torch._C.TensorBase.to
 _cast_weights: dict[int, tuple[Any, torch.Tensor]] = {}
 _libraries: list[Any] = []
 
@@ -103,7 +120,7 @@ def _float32(args: Any, kwargs: Any) -> torch.dtype:
 
 def _widest(args: Any, kwargs: Any) -> torch.dtype:
     """float32 if any argument is, else the lower precision."""
-    lower = torch.get_autocast_dtype("cuda")
+    lower: torch.dtype = torch.get_autocast_dtype("cuda")
     pending = [*args, *kwargs.values()]
     while pending:
         value = pending.pop()
@@ -182,13 +199,13 @@ def kernel_for(name: str) -> Kernel | None:
 
 def names() -> list[str]:
     """The operators for which the installed PyTorch has an autocast policy on CUDA."""
-    found = torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCUDA")  # type: ignore[attr-defined]
+    found = torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCUDA")
     return sorted(name.removeprefix("aten::") for name in found if name.startswith("aten::"))
 
 
 def install() -> list[str]:
-    """Register the kernels. Returns the operators whose policy this version of flatout does not know (run as they are)."""
-    library: Any = torch.library.Library("aten", "IMPL")  # noqa: TOR901
+    """Register the kernels. Returns the operators whose policy flatout does not know; they run as they are."""
+    library: Any = torch.library.Library("aten", "IMPL")
     _libraries.append(library)
     unknown = []
     with warnings.catch_warnings():

@@ -38,7 +38,9 @@ def boot(
     dispatch.register()
     unknown = autocast.install()
     if unknown:
-        machine.assume_that(f"autocast leaves these operators as they are, their policy is not known: {', '.join(unknown)}")
+        machine.assume_that(
+            f"autocast leaves these operators as they are, their policy is not known: {', '.join(unknown)}"
+        )
     tensors.install()
     storages.install()
     host.install()

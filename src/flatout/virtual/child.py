@@ -24,7 +24,10 @@ UNLIMITED_BYTES = 1 << 50
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What the parent asks for. `assume` gives values for what would have to be invented; `unlimited` lifts the memory limit."""
+    """What the parent asks for.
+
+    `assume` gives values for what would have to be invented; `unlimited` lifts the memory limit.
+    """
 
     gpu: str
     steps: int

@@ -11,4 +11,6 @@ if TYPE_CHECKING:
 
 def device_mismatch(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Exception:
     """An operation was given tensors on the CPU and on the GPU."""
-    return RuntimeError("Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!")
+    return RuntimeError(
+        "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!"
+    )

@@ -1,9 +1,9 @@
 """Every operation on virtual tensors comes through here.
 
-Python kernels are registered for the dispatch keys of virtual tensors. An operation that has a *stand-in* (see `kernels`)
-is answered by it. Any other is answered by its shape: PyTorch's own meta kernel says what comes out, once for each
-combination of shapes, and memory is allocated for it. Operations that PyTorch composes of others in C++ are left alone:
-they come here in parts, as they reach CUDA.
+Python kernels are registered for the dispatch keys of virtual tensors. An operation that has a *stand-in* (see
+`kernels`) is answered by it. Any other is answered by its shape: PyTorch's own meta kernel says what comes out, once
+for each combination of shapes, and memory is allocated for it. Operations that PyTorch composes of others in C++ are
+left alone: they come here in parts, as they reach CUDA.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Operator:
         random: draws random numbers.
     """
 
-    __slots__ = ("arguments", "name", "number", "out_names", "overload", "random", "written", "writes")
+    __slots__ = ("arguments", "name", "number", "out_names", "overload", "random", "writes", "written")
 
     def __init__(self, number: int, overload: Any) -> None:
         schema = overload._schema
@@ -214,24 +214,13 @@ def infer(op: Operator, described: _Described, args: Sequence[Any], kwargs: dict
             name: meta_of(value, fresh=True) if name in op.out_names and isinstance(value, _Tensor) else to_meta(value)
             for name, value in kwargs.items()
         }
-        with torch._C._DisableTorchDispatch(), _no_python_modes():
+        with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
             result = op.overload(*[to_meta(a) for a in args], **meta_kwargs)
         returns = result if len(op.written) > 1 else (result,)
         found = [_spec_of(op, item, position) for position, item in enumerate(returns)]
         if key is not None:
             _specs[key] = found
     return found
-
-
-class _no_python_modes:
-    """Switch a script's own ``__torch_function__`` modes off while shapes are inferred."""
-
-    def __enter__(self) -> None:
-        self._guard = torch._C.DisableTorchFunction()
-        self._guard.__enter__()
-
-    def __exit__(self, *exception: object) -> None:
-        self._guard.__exit__(*exception)
 
 
 def build(spec: Any, index: int) -> Any:
@@ -281,7 +270,12 @@ def generic(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
             results.append(build(spec, index))
         else:
             target = args[source] if isinstance(source, int) else kwargs[source]
-            if isinstance(source, str) and isinstance(target, _Tensor) and type(spec) is Spec and spec.size != target.shape:
+            if (
+                isinstance(source, str)
+                and isinstance(target, _Tensor)
+                and type(spec) is Spec
+                and spec.size != target.shape
+            ):
                 resize(target, spec.size, spec.stride)
             results.append(target)
     if op.writes:
@@ -318,7 +312,15 @@ def check_host_tensors(op: Operator, described: _Described, args: Sequence[Any],
 
 
 _no_host_scalars = frozenset(
-    {"aten::mm", "aten::bmm", "aten::addmm", "aten::cat", "aten::embedding", "aten::nll_loss_forward", "aten::index_select"}
+    {
+        "aten::mm",
+        "aten::bmm",
+        "aten::addmm",
+        "aten::cat",
+        "aten::embedding",
+        "aten::nll_loss_forward",
+        "aten::index_select",
+    }
 )
 
 
@@ -327,7 +329,7 @@ def resize(tensor: torch.Tensor, size: Sequence[int], stride: Sequence[int] | No
     from flatout.virtual.tensor import contiguous_stride
 
     stride = contiguous_stride(size) if stride is None else stride
-    needed = span_bytes(size, stride, tensor.element_size(), tensor.storage_offset())
+    needed = span_bytes(size, stride, tensor.element_size(), int(tensor.storage_offset()))
     storage = tensor.untyped_storage()
     if storage.nbytes() < needed:
         storage.resize_(needed)
@@ -397,10 +399,14 @@ def _kernel(name: str, handler: Handler | None) -> Handler:
 
 def covered_names() -> set[str]:
     """Operators that need a kernel of ours at the backend's key: those that do not come apart in C++ there."""
-    of: Any = torch._C._dispatch_get_registrations_for_dispatch_key  # type: ignore[attr-defined]
+    of: Any = torch._C._dispatch_get_registrations_for_dispatch_key
     names = set(of("CPU")) | set(of("Meta")) | set(of("CompositeExplicitAutogradNonFunctional")) | set(of("CUDA"))
     foreach = {n for n in of("CompositeExplicitAutograd") if n.startswith("aten::_foreach_")}
-    ours = {n for n in names | foreach if n.startswith("aten::")} - set(of("CompositeImplicitAutograd")) - _COMPOSED_FACTORIES
+    ours = (
+        {n for n in names | foreach if n.startswith("aten::")}
+        - set(of("CompositeImplicitAutograd"))
+        - _COMPOSED_FACTORIES
+    )
     return ours | {n for n in _handlers if n.startswith("aten::")}
 
 
@@ -408,9 +414,9 @@ def covered_names() -> set[str]:
 _COMPOSED_FACTORIES = frozenset(
     f"aten::{name}"
     for name in (
-        "arange", "arange.start", "arange.start_step", "eye", "eye.m", "full", "hann_window", "hann_window.periodic", "linspace",
-        "logspace", "normal.float_float", "ones", "rand", "randint", "randint.low", "randn", "randperm", "scalar_tensor", "zeros",
-        "_print", "sym_constrain_range", "sym_constrain_range_for_size", "_make_dep_token", "from_file",
+        "arange", "arange.start", "arange.start_step", "eye", "eye.m", "full", "hann_window", "hann_window.periodic",
+        "linspace", "logspace", "normal.float_float", "ones", "rand", "randint", "randint.low", "randn", "randperm",
+        "scalar_tensor", "zeros",        "_print", "sym_constrain_range", "sym_constrain_range_for_size", "_make_dep_token", "from_file",
     )
 )  # fmt: skip
 
@@ -422,7 +428,7 @@ _FACTORIES = frozenset({"aten::empty.memory_format", "aten::empty_strided"})
 
 def register() -> None:
     """Register all kernels. They stay until the process ends."""
-    library: Any = torch.library.Library("aten", "IMPL")  # noqa: TOR901
+    library: Any = torch.library.Library("aten", "IMPL")
     _libraries.append(library)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a kernel that CUDA builds have is replaced: that is the purpose
@@ -431,7 +437,7 @@ def register() -> None:
             short = name[len("aten::") :]
             for key in (*KEYS, "Meta") if name in _FACTORIES else KEYS:
                 library.m.impl(short, key, kernel, False)
-        of: Any = torch._C._dispatch_get_registrations_for_dispatch_key  # type: ignore[attr-defined]
+        of: Any = torch._C._dispatch_get_registrations_for_dispatch_key
         composite = set(of("CompositeImplicitAutograd"))
         for name, handler in _composites.items():
             if name not in composite:
@@ -439,7 +445,7 @@ def register() -> None:
             for key in ("AutogradCUDA", "CUDA"):
                 library.m.impl(name[len("aten::") :], key, _kernel(name, handler), False)
     for key in KEYS:
-        fallback: Any = torch.library.Library("_", "IMPL", key)  # noqa: TOR901
+        fallback: Any = torch.library.Library("_", "IMPL", key)
         fallback.fallback(_fallback)
         _libraries.append(fallback)
 

@@ -94,7 +94,7 @@ _INFINITE = (float("inf"), float("-inf"))
 
 
 def certain(name: str, args: Sequence[Any]) -> bool | None:
-    """What a comparison surely says of invented floats, which are finite: True, False, or None where it could be either."""
+    """What a comparison surely says of invented floats, which are finite; None where it could be either."""
     if name in ("aten::ne.Scalar", "aten::eq.Scalar") and isinstance(args[1], float) and args[1] in _INFINITE:
         return name == "aten::ne.Scalar"
     if name in ("aten::eq.Tensor", "aten::ne.Tensor") and args[0] is args[1]:

@@ -1,8 +1,8 @@
 """Weights that are larger than the host: CPU tensors whose memory is not really there.
 
-A model is usually built on the CPU and then moved to the GPU. Its large weights are made up there, initialised with random
-numbers that nobody will look at, and copied. On a dry run such a weight is a virtual tensor of host memory: it costs
-nothing, and every operation on it is answered by its shape.
+A model is usually built on the CPU and then moved to the GPU. Its large weights are made up there, initialised with
+random numbers that nobody will look at, and copied. On a dry run such a weight is a virtual tensor of host memory: it
+costs nothing, and every operation on it is answered by its shape.
 """
 
 from __future__ import annotations

@@ -44,7 +44,8 @@ def _assumed(kind: str) -> float | None:
 
 def hint_of(tensor: torch.Tensor) -> Hint | None:
     """What is known *about* an unknown content."""
-    return allocation_of(tensor).bounds
+    hint: Hint | None = allocation_of(tensor).bounds
+    return hint
 
 
 def scalar_like(tensor: torch.Tensor) -> Any:

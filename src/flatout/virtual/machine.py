@@ -50,7 +50,9 @@ class Machine:
         initialized: whether the script has used CUDA (what ``torch.cuda.is_initialized`` says).
     """
 
-    def __init__(self, gpus: list[VirtualGPU], writer: Writer | None = None, assume: dict[str, float] | None = None) -> None:
+    def __init__(
+        self, gpus: list[VirtualGPU], writer: Writer | None = None, assume: dict[str, float] | None = None
+    ) -> None:
         self.gpus = gpus
         self.writer = writer
         self.assume = assume or {}
@@ -98,7 +100,8 @@ def _invalid_ordinal() -> Exception:
     error: Any = getattr(torch, "AcceleratorError", RuntimeError)
     text = (
         "CUDA error: invalid device ordinal\n"
-        "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.\n"
+        "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be "
+        "incorrect.\n"
         "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
         "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
     )

@@ -23,7 +23,9 @@ class Record:
 
     __slots__ = ("born", "category", "died", "phase", "place", "size_bytes", "step")
 
-    def __init__(self, born: int, size_bytes: int, category: Category, phase: Phase, step: int, place: Place | None) -> None:
+    def __init__(
+        self, born: int, size_bytes: int, category: Category, phase: Phase, step: int, place: Place | None
+    ) -> None:
         self.born = born
         self.died: int | None = None
         self.size_bytes = size_bytes
@@ -74,7 +76,7 @@ class DeviceMemory:
             self._free(allocation.block, allocation.record)
 
     def scratch(self, nbytes: int, upper_bytes: int | None = None) -> None:
-        """Memory that an operation takes and gives back before it ends: `nbytes` surely, up to `upper_bytes` perhaps."""
+        """Memory that an operation takes and gives back before it ends: `nbytes`, perhaps up to `upper_bytes`."""
         if nbytes:
             allocation = self.allocate(nbytes, "workspace")
             if allocation.record is not None:
@@ -136,7 +138,15 @@ class DeviceMemory:
             self._peak_phase, self._peak_step, self._peak_place = phase, machine.step, place
         if machine.writer is not None:
             machine.writer.memory_event(
-                "alloc", block.address, block.size_bytes, nbytes, block.stream, record.category, phase, machine.step, place
+                "alloc",
+                block.address,
+                block.size_bytes,
+                nbytes,
+                block.stream,
+                record.category,
+                phase,
+                machine.step,
+                place,
             )
 
     def _free(self, block: Any, record: Record) -> None:
@@ -146,7 +156,15 @@ class DeviceMemory:
         self.allocator.free(block)
         if machine.writer is not None:
             machine.writer.memory_event(
-                "free", block.address, record.size_bytes, 0, block.stream, record.category, machine.phase, machine.step, None
+                "free",
+                block.address,
+                record.size_bytes,
+                0,
+                block.stream,
+                record.category,
+                machine.phase,
+                machine.step,
+                None,
             )
 
     def _forget(self) -> None:

@@ -4,10 +4,10 @@ A virtual tensor is a *plain* ``torch.Tensor`` (no subclass), so ``type(p) is nn
 machine. Three facts make it:
 
 * C++ sees it on device ``meta``, so autograd asks for no CUDA device guard (there is none to ask). The *index* of that
-  meta device marks it as ours: ``meta:1`` is GPU 0, ``meta:2`` is GPU 1, ``meta:100`` is host memory that is not really
-  there. C++ carries the index along through views and ``options()``; a script's own ``device="meta"`` has no index.
-* its dispatch keys are CUDA's (``CUDA``, ``AutogradCUDA``, ``AutocastCUDA``; for host memory those of ``HPU``, a backend
-  that nobody has beside it), so every operation on it reaches the kernels that `dispatch` registers for those keys.
+  meta device marks it as ours: ``meta:1`` is GPU 0, ``meta:2`` is GPU 1, ``meta:100`` is host memory that is not
+  really there. C++ carries the index along through views and ``options()``; a script's own ``device="meta"`` has none.
+* its dispatch keys are CUDA's (``CUDA``, ``AutogradCUDA``, ``AutocastCUDA``; for host memory those of ``HPU``, a
+  backend that nobody has beside it), so every operation on it reaches the kernels that `dispatch` registers there.
 * its storage's Python object carries an `Allocation`, which lives exactly as long as C++ keeps the storage alive.
 """
 
@@ -22,12 +22,12 @@ HOST_INDEX = 99
 HOST = torch.device("cpu")
 META = torch.device("meta")
 
-_tensor_base: Any = torch._C.TensorBase  # type: ignore[attr-defined]
+_tensor_base: Any = torch._C.TensorBase
 native_device = _tensor_base.device.__get__
 """The device as C++ sees it: ``meta`` with the index that says whose memory it is."""
 
 _make_subclass: Any = torch.Tensor._make_subclass
-_make_wrapper: Any = torch.Tensor._make_wrapper_subclass  # type: ignore[attr-defined]
+_make_wrapper: Any = torch.Tensor._make_wrapper_subclass
 _cuda_keys = torch.device("cuda", 0)
 _host_keys = torch.device("hpu", 0)
 _python_key: Any = torch._C.DispatchKeySet(torch._C.DispatchKey.Python) | torch._C.DispatchKeySet(
@@ -40,6 +40,8 @@ class Owner(Protocol):
     """Who is told when the memory of an `Allocation` is given back."""
 
     def release(self, allocation: Allocation) -> None: ...
+
+    def resize(self, allocation: Allocation, nbytes: int) -> None: ...
 
 
 class Allocation:
@@ -74,7 +76,9 @@ class _Template(torch.Tensor):
     """Only a way to make a storage on ``meta`` with an index; no object of this class outlives `new_tensor`."""
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         raise AssertionError(f"{func} reached a template")
 
 
@@ -94,7 +98,9 @@ def new_tensor(allocation: Allocation, size: Sequence[int], stride: Sequence[int
     return tensor
 
 
-def new_meta(size: Sequence[int], stride: Sequence[int], dtype: torch.dtype, requires_grad: bool = False) -> torch.Tensor:
+def new_meta(
+    size: Sequence[int], stride: Sequence[int], dtype: torch.dtype, requires_grad: bool = False
+) -> torch.Tensor:
     """A script's own meta tensor, or a stand-in to ask PyTorch for an operation's output shapes."""
     template = _make_wrapper(
         _Template, size, stride, dtype=dtype, device=META, storage_size=span_bytes(size, stride, dtype.itemsize)

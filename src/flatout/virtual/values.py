@@ -91,8 +91,9 @@ def _real_argument(value: Any) -> Any:
 # Operations after which a tensor's old content does not matter.
 _OVERWRITING = frozenset(
     {
-        "aten::fill_.Scalar", "aten::fill_.Tensor", "aten::zero_", "aten::arange.start_out", "aten::randperm.generator_out",
-        "aten::random_", "aten::random_.to", "aten::random_.from", "aten::normal_", "aten::uniform_", "aten::bernoulli_.float",
+        "aten::fill_.Scalar", "aten::fill_.Tensor", "aten::zero_", "aten::arange.start_out", "aten::random_",
+        "aten::randperm.generator_out", "aten::random_.to", "aten::random_.from", "aten::normal_", "aten::uniform_",
+        "aten::bernoulli_.float",
         "aten::exponential_", "aten::eye.m_out", "aten::linspace.out", "aten::logspace.out", "aten::eye.out",
     }
 )  # fmt: skip

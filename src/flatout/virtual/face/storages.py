@@ -11,7 +11,7 @@ from flatout.virtual import values
 from flatout.virtual.tensor import HOST_INDEX, Allocation, new_tensor, shown_device
 
 _Storage: Any = torch.UntypedStorage
-_base: Any = torch._C.StorageBase  # type: ignore[attr-defined]
+_base: Any = torch._C.StorageBase
 _plain_resize = _Storage.resize_
 _plain_device = _base.device.__get__
 _plain_data_ptr = _Storage.data_ptr

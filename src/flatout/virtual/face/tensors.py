@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import torch
@@ -10,17 +9,13 @@ import torch
 from flatout.virtual import machine as machines
 from flatout.virtual.tensor import (
     HOST_INDEX,
-    Allocation,
-    allocation_of,
-    is_virtual,
     native_device,
     native_index,
-    new_tensor,
     shown_device,
 )
 
 _Tensor: Any = torch.Tensor
-_base: Any = torch._C.TensorBase  # type: ignore[attr-defined]
+_base: Any = torch._C.TensorBase
 
 
 def install() -> None:
@@ -63,7 +58,9 @@ def _native(device: Any, tensor: torch.Tensor) -> Any:
     return device
 
 
-def _cuda(self: torch.Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = torch.preserve_format) -> torch.Tensor:
+def _cuda(
+    self: torch.Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = torch.preserve_format
+) -> torch.Tensor:
     return _to(self, "cuda" if device is None else device, non_blocking=non_blocking, memory_format=memory_format)
 
 

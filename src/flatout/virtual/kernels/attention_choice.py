@@ -155,7 +155,13 @@ def gemm_alignment(dtype: torch.dtype, capability: tuple[int, int]) -> int:
 def _efficient_head_size(call: Call) -> bool:
     size, value_size = call.query.shape[3], call.value.shape[3]
     alignment = gemm_alignment(call.query.dtype, call.capability)
-    return size == call.key.shape[3] and 0 < size and size % alignment == 0 and value_size > 0 and value_size % alignment == 0
+    return (
+        size == call.key.shape[3]
+        and size > 0
+        and size % alignment == 0
+        and value_size > 0
+        and value_size % alignment == 0
+    )
 
 
 def _efficient_dtype(call: Call) -> bool:

@@ -215,7 +215,9 @@ def efficient(
     value_size = value.shape[3]
     output = empty((batch, length, heads, value_size), query.dtype, index)
     lse = empty((batch, heads, _rounded(length, LSE_MULTIPLE) if compute_log_sumexp else 0), torch.float32, index)
-    if query.dtype in HALF and value_size > 128:  # the output does not fit in registers: it is summed in float32 outside
+    if (
+        query.dtype in HALF and value_size > 128
+    ):  # the output does not fit in registers: it is summed in float32 outside
         scratch(index, batch * length * heads * value_size * FLOAT_BYTES)
     # The random state lives on the host, except in a captured graph.
     return output.transpose(1, 2), lse, torch.zeros((), dtype=torch.int64), torch.zeros((), dtype=torch.int64)

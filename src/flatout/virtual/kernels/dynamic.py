@@ -86,7 +86,12 @@ def index_tensor(op: Operator, tensor: torch.Tensor, indices: Sequence[torch.Ten
 
 @stands_in("index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put")
 def index_put(
-    op: Operator, tensor: torch.Tensor, indices: Sequence[torch.Tensor | None], content: torch.Tensor, *args: Any, **kwargs: Any
+    op: Operator,
+    tensor: torch.Tensor,
+    indices: Sequence[torch.Tensor | None],
+    content: torch.Tensor,
+    *args: Any,
+    **kwargs: Any,
 ) -> torch.Tensor:
     indices = _on_the_gpu(_without_booleans(indices), native_index(tensor))
     machines.current().operations += 1
@@ -95,9 +100,7 @@ def index_put(
 
 def _on_the_gpu(indices: Sequence[torch.Tensor | None], index: int) -> list[torch.Tensor | None]:
     """Indices may be CPU tensors; CUDA copies them over."""
-    return [
-        one if one is None or native_index(one) or not index else _new_with(one, index) for one in indices
-    ]
+    return [one if one is None or native_index(one) or not index else _new_with(one, index) for one in indices]
 
 
 @stands_in("equal")
@@ -110,7 +113,12 @@ def equal(op: Operator, tensor: torch.Tensor, other: torch.Tensor) -> bool:
 
 @stands_in("allclose")
 def allclose(
-    op: Operator, tensor: torch.Tensor, other: torch.Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    op: Operator,
+    tensor: torch.Tensor,
+    other: torch.Tensor,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
+    equal_nan: bool = False,
 ) -> bool:
     known = _all_real((tensor, other))
     _waits("allclose", invented_value=known is None)
@@ -118,7 +126,7 @@ def allclose(
         torch.broadcast_shapes(tensor.shape, other.shape)
         machines.current().assume_that("allclose of values computed on the GPU was taken to be True")
         return True
-    return torch.allclose(*known, rtol, atol, equal_nan)
+    return torch.allclose(known[0], known[1], rtol, atol, equal_nan)
 
 
 @stands_in("repeat_interleave.Tensor")
@@ -152,7 +160,9 @@ def unique(op: Operator, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> tup
 
 
 @stands_in("bincount")
-def bincount(op: Operator, tensor: torch.Tensor, weights: torch.Tensor | None = None, minlength: int = 0) -> torch.Tensor:
+def bincount(
+    op: Operator, tensor: torch.Tensor, weights: torch.Tensor | None = None, minlength: int = 0
+) -> torch.Tensor:
     known = values.real(tensor)
     _waits("bincount: the size hangs on values", invented_value=known is None)
     index = native_index(tensor)

@@ -37,7 +37,9 @@ def native_index_of(device: torch.device | None) -> int:
     return machines.current().gpu(number).number + 1
 
 
-def make(size: Sequence[int], stride: Sequence[int], dtype: torch.dtype | None, device: torch.device | None) -> torch.Tensor:
+def make(
+    size: Sequence[int], stride: Sequence[int], dtype: torch.dtype | None, device: torch.device | None
+) -> torch.Tensor:
     """A new tensor; virtual unless the script itself asked for ``meta``."""
     dtype = torch.get_default_dtype() if dtype is None else dtype
     index = native_index_of(device)
@@ -59,7 +61,7 @@ def empty(
     memory_format: torch.memory_format | None = None,
 ) -> torch.Tensor:
     if pin_memory:
-        raise RuntimeError(f"Only dense CPU tensors can be pinned")
+        raise RuntimeError("Only dense CPU tensors can be pinned")
     if any(n < 0 for n in size):
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
     return make(size, stride_for(size, memory_format), dtype, device)
@@ -80,14 +82,28 @@ def empty_strided(
 
 @stands_in("_efficientzerotensor")
 def efficient_zeros(
-    op: Operator, size: Sequence[int], dtype: torch.dtype | None = None, layout: Any = None, device: torch.device | None = None, pin_memory: bool | None = None
+    op: Operator,
+    size: Sequence[int],
+    dtype: torch.dtype | None = None,
+    layout: Any = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
 ) -> torch.Tensor:
     """Zeros that take no memory on a real GPU; here they are ordinary ones."""
     return make(size, contiguous_stride(size), dtype, device).zero_()
 
 
 @stands_in("tril_indices", "triu_indices")
-def triangle(op: Operator, row: int, col: int, offset: int = 0, dtype: torch.dtype | None = torch.int64, layout: Any = None, device: torch.device | None = None, pin_memory: bool | None = None) -> torch.Tensor:
+def triangle(
+    op: Operator,
+    row: int,
+    col: int,
+    offset: int = 0,
+    dtype: torch.dtype | None = torch.int64,
+    layout: Any = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+) -> torch.Tensor:
     """Indices of a triangle, shape ``(2, elements)``: their values are real."""
     content = op.overload(row, col, offset, dtype=dtype, device=torch.device("cpu"))
     result = make(content.shape, content.stride(), content.dtype, device)

@@ -1,4 +1,4 @@
-"""Loss scaling: what ``torch.amp.GradScaler`` asks of the GPU. Invented gradients are finite, so every step is taken."""
+"""Loss scaling: what ``torch.amp.GradScaler`` asks of the GPU. Invented gradients are finite: every step is taken."""
 
 from __future__ import annotations
 

@@ -14,8 +14,9 @@ _META_KEY: Any = torch._C.DispatchKeySet(torch._C.DispatchKey.Meta)
 
 
 @stands_in(
-    "as_strided", "as_strided_", "squeeze_", "squeeze_.dim", "squeeze_.dims", "unsqueeze_", "transpose_", "t_", "view", "_reshape_alias", "unfold", "view_as_real", "view_as_complex", "set_.source_Storage_storage_offset",
-    "set_.source_Tensor", "set_", "set_.source_Storage"
+    "_reshape_alias", "as_strided", "as_strided_", "set_", "set_.source_Storage", "set_.source_Storage_storage_offset",
+    "set_.source_Tensor", "squeeze_", "squeeze_.dim", "squeeze_.dims", "t_", "transpose_", "unfold", "unsqueeze_", "view",
+    "view_as_complex", "view_as_real",
 )  # fmt: skip
 def view(op: Operator, *args: Any, **kwargs: Any) -> Any:
     return op.overload.redispatch(_META_KEY, *args, **kwargs)
@@ -33,4 +34,4 @@ def resize_(
 
 def storage_bytes(tensor: torch.Tensor) -> int:
     """Bytes of storage that a tensor reaches."""
-    return span_bytes(tensor.shape, tensor.stride(), tensor.element_size(), tensor.storage_offset())
+    return span_bytes(tensor.shape, tensor.stride(), tensor.element_size(), int(tensor.storage_offset()))
