@@ -105,3 +105,35 @@ def test_a_pool_shuts_down_on_a_stop(bench: Bench) -> None:
     """
     said = bench.run(code)
     assert (said.out, said.err, said.exit.stopped) == (b"[0, 1, 4]\n", b"", True)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="on Windows exec starts another process and ends this one")
+@pytest.mark.parametrize(
+    "call",
+    [
+        "os.execv(sys.executable, arguments)",
+        "os.execvp('python3', arguments)",
+        "os.execve(sys.executable, arguments, dict(os.environ, A='1'))",
+        "os.execl(sys.executable, *arguments)",
+    ],
+)
+def test_a_script_that_replaces_itself_is_followed(bench: Bench, call: str) -> None:
+    bench.environment["PATH"] = f"{os.path.dirname(sys.executable)}{os.pathsep}{bench.environment['PATH']}"
+    code = f"""
+        import os, sys
+        print(launched_as, sys.argv, os.environ["PYTHONPATH"] == {bench.environment["PYTHONPATH"]!r}, flush=True)
+        if "again" not in sys.argv:
+            arguments = [sys.executable, *sys.argv, "again"]
+            {call}
+        step(), step()
+    """
+    said = bench.run(code)
+    assert said.err == b""
+    assert said.out == b"script ['script.py'] True\nscript ['script.py', 'again'] True\n"
+    assert said.exit.stopped
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no echo")
+def test_a_script_that_becomes_another_program(bench: Bench) -> None:
+    said = bench.run("import os; os.execvp('echo', ['echo', 'hello'])")
+    assert (said.out, said.exit.code) == (b"hello\n", 0)

@@ -13,7 +13,7 @@ import sys
 from types import TracebackType
 from typing import Any
 
-from flatout.launch import stop, workers
+from flatout.launch import relaunch, stop, workers
 from flatout.launch.control import Control
 from flatout.launch.hooks import Watcher, call_hook
 from flatout.launch.places import Spot, deepest, spot_of_error, spots_of
@@ -38,6 +38,7 @@ def start(folder: str, orders: dict[str, Any]) -> None:
         stop.before_hard_end(session.hard_end)
         session.previous_hook, sys.excepthook = sys.excepthook, session.excepthook
         workers.take_along(orders)
+        relaunch.follow(folder, orders)
         session.watcher = call_hook(orders["hook"], orders["options"], "script")
         control.mark_started()
     except BaseException as error:
