@@ -287,6 +287,8 @@ class ShadowStore(Overlay):
             raise failure(errno.ENOENT, source, target)
         if old != new and below(new, old):
             raise failure(errno.EINVAL, source, target)
+        if old != new and below(old, new):
+            raise failure(errno.ENOTEMPTY, source, target)
         if present is None or old == new:
             return
         if os.name == "nt" and not replace:

@@ -97,7 +97,8 @@ def _redirected(original: Any, call: NativeCall, store: ShadowStore) -> Callable
 
 def _subclass(original: type, call: NativeCall, store: ShadowStore) -> type:
     """For a class that others ask ``isinstance`` of."""
-    initialise = _redirected(original.__init__, dataclasses.replace(call, position=call.position + 1), store)
+    constructor: Any = vars(original)["__init__"]
+    initialise = _redirected(constructor, dataclasses.replace(call, position=call.position + 1), store)
     return type(original.__name__, (original,), {"__init__": initialise, "__module__": original.__module__})
 
 
