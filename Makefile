@@ -13,6 +13,8 @@ PYTHON ?= $(find_python)
 
 GPUS ?= t4,a100-40gb
 PYTEST_ARGS ?=
+# `make test PIP_ARGS=` shows what pip does.
+PIP_ARGS ?= --quiet
 # `make accuracy ALL=1` scores every row instead of the sample of 100.
 ALL ?=
 
@@ -63,23 +65,25 @@ clean:
 		exit 1; fi
 	"$(PYTHON)" -m venv --clear $(patsubst %/bin/python,%,$@)
 
-# torch is pinned, and installed first, so that nothing else chooses its build. The demo needs less than the tests.
+# torch (200 MB or more) is pinned, and installed first, so that nothing else chooses its build. The demo needs less than the tests.
 .venv/.installed-demo: pyproject.toml Makefile | .venv/bin/python
-	.venv/bin/python -m pip install "torch==2.13.0"
-	.venv/bin/python -m pip install -e . "scikit-learn>=1.4"
+	@echo "Installing PyTorch and flatout into .venv: once, a few minutes."
+	.venv/bin/python -m pip install $(PIP_ARGS) "torch==2.13.0"
+	.venv/bin/python -m pip install $(PIP_ARGS) -e . "scikit-learn>=1.4"
 	touch $@
 
 .venv/.installed-test: pyproject.toml Makefile | .venv/bin/python
-	.venv/bin/python -m pip install "torch==2.13.0"
-	.venv/bin/python -m pip install -e ".[test,lint]"
-	touch $@
+	@echo "Installing PyTorch, flatout and what its tests need into .venv: once, a few minutes."
+	.venv/bin/python -m pip install $(PIP_ARGS) "torch==2.13.0"
+	.venv/bin/python -m pip install $(PIP_ARGS) -e ".[test,lint]"
+	touch .venv/.installed-demo $@
 
 .venv-vision/.installed: pyproject.toml Makefile | .venv-vision/bin/python
-	.venv-vision/bin/python -m pip install $(VISION_PACKAGES)
-	.venv-vision/bin/python -m pip install -e ".[test]"
+	.venv-vision/bin/python -m pip install $(PIP_ARGS) $(VISION_PACKAGES)
+	.venv-vision/bin/python -m pip install $(PIP_ARGS) -e ".[test]"
 	touch $@
 
 .venv-oldest/.installed: pyproject.toml Makefile | .venv-oldest/bin/python
-	.venv-oldest/bin/python -m pip install $(OLDEST_PACKAGES)
-	.venv-oldest/bin/python -m pip install -e ".[test]" $(OLDEST_PACKAGES)
+	.venv-oldest/bin/python -m pip install $(PIP_ARGS) $(OLDEST_PACKAGES)
+	.venv-oldest/bin/python -m pip install $(PIP_ARGS) -e ".[test]" $(OLDEST_PACKAGES)
 	touch $@

@@ -126,42 +126,30 @@ def _run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]
     )
 
 
-def _all(language: str) -> list[Block]:
-    return [
-        b for page in PAGES if page.exists() for b in blocks(page, page.read_text("utf-8")) if b.language == language
-    ]
-
-
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    """A folder as a reader has it who cloned the project and typed the commands there."""
-    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__", "*.pt"))
-    return tmp_path
-
-
-@pytest.mark.integration
-@pytest.mark.parametrize("block", _all("python"), ids=lambda b: b.name)
-def test_python_block_runs(block: Block, copy: Path) -> None:
-    if block.skip:
-        pytest.skip(block.skip)
-    ran = _run([sys.executable, "-c", block.text], copy)
-    assert ran.returncode == block.exit_code, ran.stdout
-
-
-@pytest.mark.integration
-@pytest.mark.parametrize("block", _all("console"), ids=lambda b: b.name)
-def test_console_block_prints_what_it_shows(block: Block, copy: Path) -> None:
-    if block.skip:
-        pytest.skip(block.skip)
-    flatout = [sys.executable, "-c", "from flatout.cli.main import main; main()"]
+def _check(block: Block, folder: Path) -> None:
+    if block.language == "python":
+        ran = _run([sys.executable, "-c", block.text], folder)
+        assert ran.returncode == block.exit_code, f"{block.name}\n{ran.stdout}"
+        return
     for command in commands(block):
-        assert command.arguments[0] == "flatout", (
-            f"{block.name}: only flatout is run here; mark the block `skip REASON`"
-        )
-        ran = _run([*flatout, *command.arguments[1:]], copy)
-        assert ran.returncode == block.exit_code, ran.stdout
+        assert command.arguments[0] == "flatout", f"{block.name}: only flatout is run; mark the block `skip REASON`"
+        ran = _run([sys.executable, "-m", *command.arguments], folder)
+        assert ran.returncode == block.exit_code, f"{block.name}\n{ran.stdout}"
         if command.output.strip():
-            assert same(command.output, ran.stdout, numbers_vary=block.numbers_vary), ran.stdout
+            assert same(command.output, ran.stdout, numbers_vary=block.numbers_vary), f"{block.name}\n{ran.stdout}"
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_blocks_of_a_page_are_true(page: Path, tmp_path: Path) -> None:
+    run = [b for b in blocks(page, page.read_text("utf-8")) if b.language in ("python", "console")]
+    if run and all(block.skip for block in run):
+        pytest.skip("; ".join(f"{b.name}: {b.skip}" for b in run))
+    # A folder as a reader has it who cloned the project and types what the page says, in order.
+    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__", "*.pt"))
+    for block in run:
+        if not block.skip:
+            _check(block, tmp_path)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
