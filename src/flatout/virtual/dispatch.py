@@ -258,6 +258,24 @@ def empty(size: Sequence[int], dtype: torch.dtype, index: int, stride: Sequence[
     return new_tensor(new_allocation(span_bytes(size, stride, meta.element_size()), index), size, stride, dtype)
 
 
+def inferred(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, int]:
+    """What comes out of the operation by PyTorch's own rules, and the native device; its errors are raised."""
+    described = _describe(op, args, kwargs)
+    if described.host:
+        check_host_tensors(op, described, args, kwargs)
+    return infer(op, described, args, kwargs), described.index
+
+
+def _describe(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> _Described:
+    described = _Described(op.number)
+    for argument in args:
+        described.add(argument)
+    for name, argument in kwargs.items():
+        described.key.append(name)
+        described.add(argument)
+    return described
+
+
 def generic(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Answer an operation by the shapes that come out of it."""
     described = _Described(op.number)
@@ -379,7 +397,8 @@ def covered_names() -> set[str]:
     of: Any = torch._C._dispatch_get_registrations_for_dispatch_key  # type: ignore[attr-defined]
     names = set(of("CPU")) | set(of("Meta")) | set(of("CompositeExplicitAutogradNonFunctional")) | set(of("CUDA"))
     foreach = {n for n in of("CompositeExplicitAutograd") if n.startswith("aten::_foreach_")}
-    return {n for n in names | foreach | set(_handlers) if n.startswith("aten::")} - set(of("CompositeImplicitAutograd"))
+    # A stand-in is also wanted for what has a kernel of its own on CUDA and comes apart on every other device.
+    return {n for n in names | foreach if n.startswith("aten::")} - set(of("CompositeImplicitAutograd")) | set(_handlers)
 
 
 _libraries: list[Any] = []

@@ -45,6 +45,7 @@ class Machine:
         step: finished optimizer steps.
         operations: operations issued to a GPU since the start.
         initialized: whether the script has used CUDA (what ``torch.cuda.is_initialized`` says).
+        workspaces: memory that libraries keep once taken, by device, stream, thread and library.
     """
 
     def __init__(self, gpus: list[VirtualGPU], writer: Writer | None = None, assume: dict[str, float] | None = None) -> None:
@@ -57,6 +58,7 @@ class Machine:
         self.initialized = False
         self.thread = _ThreadState()
         self.facts: dict[str, Any] = {}
+        self.workspaces: dict[Any, Any] = {}
         self.steps: Any = None
 
     def gpu(self, number: int | None = None) -> VirtualGPU:
