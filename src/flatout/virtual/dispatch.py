@@ -338,6 +338,11 @@ def alias(tensor: torch.Tensor, size: Sequence[int], stride: Sequence[int], offs
     return as_virtual(torch.ops.aten.as_strided.default(native, size, stride, offset), index)
 
 
+def taken_apart(op: Operator, *args: Any, **kwargs: Any) -> Any:
+    """A composite operator as C++ takes it apart on any device (Python decompositions of it are left aside)."""
+    return op.overload._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
+
+
 _handlers: dict[str, Handler] = {}
 
 

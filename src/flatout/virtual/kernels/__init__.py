@@ -19,6 +19,7 @@ FAMILIES = (
     "normalization",
     "convolution",
     "recurrent",
+    "ctc",
     "temporaries",
 )
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from flatout.virtual import machine as machines
-from flatout.virtual.dispatch import Operator, composes, empty, stands_in
+from flatout.virtual.dispatch import Operator, composes, empty, stands_in, taken_apart
 from flatout.virtual.kernels.attention_choice import HALF
 from flatout.virtual.kernels.factories import stride_for
 from flatout.virtual.kernels.layouts import copy_bytes, suggest
@@ -67,8 +67,8 @@ def batch_norm(
             *_aten.cudnn_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps),
             CUDNN,
         )
-    return op.overload.decompose(
-        input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled
+    return taken_apart(
+        op, input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled
     )
 
 
@@ -146,4 +146,4 @@ def group_norm(
 def weight_norm(op: Operator, v: torch.Tensor, g: torch.Tensor, dim: int = 0) -> Any:
     if dim in (0, v.dim() - 1):
         return _aten._weight_norm_interface(v.contiguous(), g.contiguous(), dim)[0]
-    return op.overload.decompose(v, g, dim)
+    return taken_apart(op, v, g, dim)
