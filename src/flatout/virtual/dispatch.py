@@ -251,6 +251,24 @@ def empty(size: Sequence[int], dtype: torch.dtype, index: int, stride: Sequence[
     return new_tensor(new_allocation(span_bytes(size, stride, meta.element_size()), index), size, stride, dtype)
 
 
+def inferred(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, int]:
+    """What comes out of the operation by PyTorch's own rules, and the native device; its errors are raised."""
+    described = _describe(op, args, kwargs)
+    if described.host:
+        check_host_tensors(op, described, args, kwargs)
+    return infer(op, described, args, kwargs), described.index
+
+
+def _describe(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> _Described:
+    described = _Described(op.number)
+    for argument in args:
+        described.add(argument)
+    for name, argument in kwargs.items():
+        described.key.append(name)
+        described.add(argument)
+    return described
+
+
 def generic(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Answer an operation by the shapes that come out of it."""
     described = _Described(op.number)
@@ -343,6 +361,11 @@ def alias(tensor: torch.Tensor, size: Sequence[int], stride: Sequence[int], offs
     return as_virtual(torch.ops.aten.as_strided.default(native, size, stride, offset), index)
 
 
+def taken_apart(op: Operator, *args: Any, **kwargs: Any) -> Any:
+    """A composite operator as C++ takes it apart on any device (Python decompositions of it are left aside)."""
+    return op.overload._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
+
+
 _handlers: dict[str, Handler] = {}
 
 
@@ -407,6 +430,7 @@ def covered_names() -> set[str]:
         - set(of("CompositeImplicitAutograd"))
         - _COMPOSED_FACTORIES
     )
+    # A stand-in is also wanted for what has a kernel of its own on CUDA and comes apart on every other device.
     return ours | {n for n in _handlers if n.startswith("aten::")}
 
 
@@ -416,7 +440,8 @@ _COMPOSED_FACTORIES = frozenset(
     for name in (
         "arange", "arange.start", "arange.start_step", "eye", "eye.m", "full", "hann_window", "hann_window.periodic",
         "linspace", "logspace", "normal.float_float", "ones", "rand", "randint", "randint.low", "randn", "randperm",
-        "scalar_tensor", "zeros",        "_print", "sym_constrain_range", "sym_constrain_range_for_size", "_make_dep_token", "from_file",
+        "scalar_tensor", "zeros", "_print", "sym_constrain_range", "sym_constrain_range_for_size",
+        "_make_dep_token", "from_file",
     )
 )  # fmt: skip
 

@@ -46,8 +46,8 @@ class Machine:
         step: finished optimizer steps.
         operations: operations issued to a GPU since the start.
         facts: what the recording shall tell, as plain data.
-        kept: what stand-ins keep between calls, such as library workspaces.
         initialized: whether the script has used CUDA (what ``torch.cuda.is_initialized`` says).
+        workspaces: memory that libraries keep once taken, by device, stream, thread and library.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Machine:
         self.initialized = False
         self.thread = _ThreadState()
         self.facts: dict[str, Any] = {}
-        self.kept: dict[str, Any] = {}
+        self.workspaces: dict[Any, Any] = {}
         self.steps: Any = None
         self.tainted = False
 

@@ -18,7 +18,6 @@ import torch
 from flatout.virtual import machine as machines
 from flatout.virtual.dispatch import Operator, generic, stands_in
 from flatout.virtual.kernels.target import compute_capability, torch_version
-from flatout.virtual.machine import Machine
 from flatout.virtual.tensor import HOST_INDEX, native_index
 
 KIB = 1024
@@ -52,27 +51,6 @@ def lt_workspace(capability: tuple[int, int]) -> tuple[int, bool]:
     return size, version >= (2, 8)
 
 
-class Workspaces:
-    """The workspaces that one machine's handles hold."""
-
-    __slots__ = ("held",)
-
-    def __init__(self) -> None:
-        self.held: dict[tuple[int, int, bool, str], Any] = {}
-
-    def clear(self) -> None:
-        """Give all back, as ``torch._C._cuda_clearCublasWorkspaces`` does."""
-        self.held.clear()
-
-
-def workspaces(machine: Machine) -> Workspaces:
-    """The workspaces of this machine."""
-    found = machine.kept.get("cublas_workspaces")
-    if found is None:
-        found = machine.kept["cublas_workspaces"] = Workspaces()
-    return found  # type: ignore[no-any-return]
-
-
 def on_backward_thread() -> bool:
     """Whether autograd's own thread would run this on CUDA (here the calling thread does)."""
     return _in_backward is not None and _in_backward() != -1
@@ -83,7 +61,7 @@ def use_handle(index: int, kind: str = "cublas") -> None:
     if not 0 < index <= HOST_INDEX:
         return
     machine = machines.current()
-    known = _held(machine)
+    known = machine.workspaces
     key = (index, machine.thread.stream, on_backward_thread(), kind)
     if key in known:
         return
@@ -98,11 +76,6 @@ def use_handle(index: int, kind: str = "cublas") -> None:
     else:
         nbytes = workspace_bytes(capability)
     known[key] = memory.allocate(nbytes, "workspace") if nbytes else True
-
-
-def _held(machine: Machine) -> dict[tuple[int, int, bool, str], Any]:
-    found = machine.kept.get("cublas_workspaces")
-    return (workspaces(machine) if found is None else found).held  # type: ignore[no-any-return]
 
 
 def _device(args: tuple[Any, ...]) -> int:

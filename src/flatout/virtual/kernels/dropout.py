@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from flatout.virtual.dispatch import Operator, composes
+from flatout.virtual.dispatch import Operator, composes, taken_apart
 
 _aten: Any = torch.ops.aten
 
@@ -19,4 +19,4 @@ _aten: Any = torch.ops.aten
 def dropout(op: Operator, input: torch.Tensor, p: float, train: bool) -> Any:
     if train and 0 < p < 1 and input.numel():
         return _aten.native_dropout.default(input, p, True)[0]
-    return op.overload.decompose(input, p, train)
+    return taken_apart(op, input, p, train)

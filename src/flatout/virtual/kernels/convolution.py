@@ -1,0 +1,181 @@
+"""Convolutions as cuDNN runs them: its layout rule, copies into that layout, workspace, and the bias added in place.
+
+Sources: aten/src/ATen/native/Convolution.cpp and native/cudnn/ConvShared.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from flatout.virtual import machine as machines
+from flatout.virtual.dispatch import Operator, empty, inferred, stands_in
+from flatout.virtual.kernels import workspaces
+from flatout.virtual.kernels.attention_choice import HALF
+from flatout.virtual.kernels.factories import stride_for
+from flatout.virtual.kernels.layouts import copy_bytes, cudnn_format
+from flatout.virtual.kernels.target import Temporaries, compute_capability, scratch
+from flatout.virtual.tensor import native_index
+
+_Shape = Sequence[int]
+
+
+def _bytes(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def _uses_tensor_cores(dtype: torch.dtype, capability: tuple[int, int]) -> bool:
+    if dtype in HALF:
+        return capability >= (7, 0)
+    return dtype is torch.float32 and capability >= (8, 0) and torch.backends.cudnn.allow_tf32
+
+
+def _four_dimensional(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.unsqueeze(2) if tensor.dim() == 3 else tensor
+
+
+def _format(input: torch.Tensor, weight: torch.Tensor) -> torch.memory_format:
+    """A one-dimensional convolution runs as one over images of height 1."""
+    return cudnn_format(_four_dimensional(input), _four_dimensional(weight))
+
+
+def _new(size: _Shape, dtype: torch.dtype, index: int, layout: torch.memory_format) -> torch.Tensor:
+    if len(size) == 3:
+        four = (size[0], size[1], 1, size[2])
+        stride = stride_for(four, layout)
+        return empty(size, dtype, index, (stride[0], stride[1], stride[3]))
+    return empty(size, dtype, index, stride_for(size, layout))
+
+
+def _workspace(
+    index: int, input: torch.Tensor, weight: torch.Tensor, output_bytes: int, layout: torch.memory_format
+) -> workspaces.Workspace:
+    return workspaces.convolution(
+        _bytes(input),
+        _bytes(weight),
+        output_bytes,
+        input.element_size(),
+        channels_last=layout is not torch.contiguous_format,
+        tensor_cores=_uses_tensor_cores(input.dtype, compute_capability(index)),
+        pointwise=all(n == 1 for n in weight.shape[2:]),
+    )
+
+
+_SHOWN = {
+    torch.float16: "Half", torch.bfloat16: "BFloat16", torch.float32: "Float", torch.float64: "Double", torch.int64: "Long",
+    torch.int32: "Int", torch.uint8: "Byte", torch.int8: "Char", torch.bool: "Bool",
+}  # fmt: skip
+_SCALAR = {torch.float16: "c10::Half", torch.bfloat16: "c10::BFloat16", torch.float32: "float", torch.float64: "double"}
+
+
+def _check_types(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+    def kind(tensor: torch.Tensor) -> str:
+        return f"torch.{'cuda.' if native_index(tensor) else ''}{_SHOWN.get(tensor.dtype, 'Other')}Tensor"
+
+    if input.dtype is not weight.dtype or native_index(input) != native_index(weight):
+        raise RuntimeError(f"Input type ({kind(input)}) and weight type ({kind(weight)}) should be the same")
+    if bias is None:
+        return
+    if native_index(input) != native_index(bias):
+        raise RuntimeError(f"Input type ({kind(input)}) and bias type ({kind(bias)}) should be the same")
+    if input.dtype is not bias.dtype:
+        first, second = (_SCALAR.get(t.dtype, str(t.dtype)) for t in (input, bias))
+        raise RuntimeError(f"Input type ({first}) and bias type ({second}) should be the same")
+
+
+@stands_in("convolution", "convolution_overrideable")
+def convolution(
+    op: Operator,
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    stride: _Shape,
+    padding: _Shape,
+    dilation: _Shape,
+    transposed: bool,
+    output_padding: _Shape,
+    groups: int,
+) -> torch.Tensor:
+    _check_types(input, weight, bias)
+    arguments = (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+    (spec,), index = inferred(op, arguments, {})
+    machines.current().operations += 1
+    if not torch.backends.cudnn.enabled:
+        return _without_cudnn(spec, input, weight, index)
+    layout = _format(input, weight)
+    with Temporaries(index) as temporaries:
+        temporaries.take(copy_bytes(_four_dimensional(input), layout))
+        output = _new(spec.size, spec.dtype, index, layout)
+        if output.numel():
+            temporaries.take(copy_bytes(_four_dimensional(weight), layout))
+            scratch(index, *_workspace(index, input, weight, _bytes(output), layout))
+    return output
+
+
+@stands_in("_convolution")
+def convolution_with_switches(op: Operator, *args: Any, **switches: Any) -> torch.Tensor:
+    from flatout.virtual.dispatch import operator
+
+    return convolution(operator("aten::convolution"), *args[:9])
+
+
+def _without_cudnn(spec: Any, input: torch.Tensor, weight: torch.Tensor, index: int) -> torch.Tensor:
+    """PyTorch's own kernels unfold one sample into columns. Source: native/cuda/ConvolutionMM2d.cu."""
+    from flatout.virtual.kernels.cublas import use_handle
+
+    output = empty(spec.size, spec.dtype, index)
+    columns = 1
+    for n in (*weight.shape[1:], *spec.size[2:]):
+        columns *= n
+    if any(n != 1 for n in weight.shape[2:]):
+        scratch(index, columns * input.element_size())
+    use_handle(index)
+    return output
+
+
+@stands_in("convolution_backward", "convolution_backward_overrideable")
+def convolution_backward(
+    op: Operator,
+    grad_output: torch.Tensor,
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias_sizes: _Shape | None,
+    stride: _Shape,
+    padding: _Shape,
+    dilation: _Shape,
+    transposed: bool,
+    output_padding: _Shape,
+    groups: int,
+    output_mask: Sequence[bool],
+) -> Any:
+    machines.current().operations += 1
+    index = native_index(input)
+    layout = _format(input, weight)
+    grads: list[torch.Tensor | None] = [None, None, None]
+    with Temporaries(index) as temporaries:
+        temporaries.take(copy_bytes(_four_dimensional(grad_output), layout))
+        if output_mask[0]:
+            grads[0] = _new(input.shape, input.dtype, index, layout)
+            _gradient_scratch(index, weight, layout, input, weight, _bytes(grad_output))
+        if output_mask[1]:
+            grads[1] = _new(weight.shape, weight.dtype, index, layout)
+            _gradient_scratch(index, input, layout, input, weight, _bytes(grad_output))
+    if output_mask[2]:
+        channels = weight.shape[1] * groups if transposed else weight.shape[0]
+        grads[2] = empty((channels,), grad_output.dtype, index)
+    return tuple(grads)
+
+
+def _gradient_scratch(
+    index: int,
+    copied: torch.Tensor,
+    layout: torch.memory_format,
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    output_bytes: int,
+) -> None:
+    with Temporaries(index) as temporaries:
+        temporaries.take(copy_bytes(_four_dimensional(copied), layout))
+        scratch(index, *_workspace(index, input, weight, output_bytes, layout))
