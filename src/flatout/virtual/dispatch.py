@@ -9,11 +9,13 @@ they come here in parts, as they reach CUDA.
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import torch
 
+from flatout.errors import UnsupportedError
 from flatout.virtual import machine as machines
 from flatout.virtual import values
 from flatout.virtual.tensor import (
@@ -43,9 +45,10 @@ class Operator:
         written: for each return value, the position or keyword of the argument that it is, or None where it is new.
         out_names: keyword arguments that are written to (``out=``).
         random: draws random numbers.
+        makes: has an argument that names the device of what it makes.
     """
 
-    __slots__ = ("arguments", "name", "number", "out_names", "overload", "random", "written", "writes")
+    __slots__ = ("arguments", "makes", "name", "number", "out_names", "overload", "random", "written", "writes")
 
     def __init__(self, number: int, overload: Any) -> None:
         schema = overload._schema
@@ -54,6 +57,7 @@ class Operator:
         self.name = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
         self.arguments = tuple(argument.name for argument in schema.arguments)
         self.random = torch.Tag.nondeterministic_seeded in overload.tags
+        self.makes = "device" in self.arguments
         sources: dict[str, int | str] = {}
         self.writes: list[int | str] = []
         out_names = []
@@ -75,6 +79,9 @@ class Operator:
             for returned in schema.returns
         )
 
+
+gpu_generators: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+"""The generators of virtual GPUs, by their address in C++ (which hands them to kernels in other Python objects)."""
 
 _operators: dict[str, Operator] = {}
 _specs: dict[Any, Any] = {}
@@ -211,7 +218,12 @@ def infer(op: Operator, described: _Described, args: Sequence[Any], kwargs: dict
             for name, value in kwargs.items()
         }
         with torch._C._DisableTorchDispatch(), _no_python_modes():
-            result = op.overload(*[to_meta(a) for a in args], **meta_kwargs)
+            try:
+                result = op.overload(*[to_meta(a) for a in args], **meta_kwargs)
+            except NotImplementedError as error:
+                raise UnsupportedError(
+                    f"{op.name} is not supported on the virtual GPU: PyTorch cannot tell the shape of its result in advance"
+                ) from error
         returns = result if len(op.written) > 1 else (result,)
         found = [_spec_of(op, item, position) for position, item in enumerate(returns)]
         if key is not None:
@@ -268,8 +280,12 @@ def generic(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         described.add(argument)
     if described.host:
         check_host_tensors(op, described, args, kwargs)
+    if op.random:
+        check_generator(kwargs)
     specs = infer(op, described, args, kwargs)
     index = described.index
+    if op.makes and not index:
+        index = index_named(kwargs.get("device"))
     results = []
     for spec, source in zip(specs, op.written):
         if source is None:
@@ -283,6 +299,20 @@ def generic(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     if len(results) == 1:
         return results[0]
     return tuple(results) if results else None
+
+
+def index_named(device: torch.device | None) -> int:
+    """The native index of the GPU that was named, or of the current one."""
+    if device is not None and device.type == "meta":
+        return device.index or 0
+    return machines.current().gpu(None if device is None else device.index).number + 1
+
+
+def check_generator(kwargs: dict[str, Any]) -> None:
+    """A generator must be the GPU's. Source of the text: check_generator in aten/src/ATen/core/Generator.h."""
+    generator = kwargs.get("generator")
+    if generator is not None and generator._cdata not in gpu_generators:
+        raise RuntimeError("Expected a 'cuda' device type for generator but found 'cpu'")
 
 
 def check_host_tensors(op: Operator, described: _Described, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
@@ -361,8 +391,21 @@ def covered_names() -> set[str]:
     """Operators that need a kernel of ours at the backend's key: those that do not come apart in C++ there."""
     of: Any = torch._C._dispatch_get_registrations_for_dispatch_key  # type: ignore[attr-defined]
     names = set(of("CPU")) | set(of("Meta")) | set(of("CompositeExplicitAutogradNonFunctional")) | set(of("CUDA"))
-    foreach = {n for n in of("CompositeExplicitAutograd") if n.startswith("aten::_foreach_")}
-    return {n for n in names | foreach | set(_handlers) if n.startswith("aten::")} - set(of("CompositeImplicitAutograd"))
+    explicit = set(of("CompositeExplicitAutograd"))
+    foreach = {n for n in explicit if n.startswith("aten::_foreach_")}
+    # Left to C++: what makes tensors on a named device comes apart into `empty` and a fill, on the right device.
+    makers = {n for n in names & explicit if operator_names_device(n)}
+    # So do changes of shape in place, which come down to `as_strided_`.
+    reshapers = {f"aten::{name}" for name in ("t_", "transpose_", "unsqueeze_", "squeeze_", "swapaxes_", "swapdims_")}
+    own = (names - makers - reshapers) | foreach | set(_handlers)
+    return {n for n in own if n.startswith("aten::")} - set(of("CompositeImplicitAutograd"))
+
+
+def operator_names_device(name: str) -> bool:
+    """Whether the operator of that name, as ``aten::zeros``, has an argument ``device``."""
+    short, _, overload = name[len("aten::") :].partition(".")
+    found = getattr(getattr(torch.ops.aten, short, None), overload or "default", None) if name.startswith("aten::") else None
+    return found is not None and any(argument.name == "device" for argument in found._schema.arguments)
 
 
 _libraries: list[Any] = []

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from flatout.virtual import dispatch
 from flatout.virtual import machine as machines
 from flatout.virtual.face.patches import Patches
 
@@ -26,6 +27,7 @@ class CUDAGenerator(_PLAIN):
         self.number = number
         self.offset = 0
         _PLAIN.manual_seed(self, _DEFAULT_SEED)
+        dispatch.gpu_generators[self._cdata] = self
         return self
 
     number: int

@@ -23,7 +23,7 @@ def install(patches: Patches) -> None:
     patches.set_all(
         _Tensor,
         {
-            "device": property(_device),
+            "device": _DeviceAttribute(),
             "is_cuda": property(lambda self: 0 < native_index(self) <= HOST_INDEX),
             "is_meta": property(lambda self: native_device(self).type == "meta" and not native_index(self)),
             "is_cpu": property(lambda self: native_device(self).type == "cpu" or native_index(self) > HOST_INDEX),
@@ -39,8 +39,21 @@ def install(patches: Patches) -> None:
     patches.set(torch, "get_device", lambda input: _get_device(input))
 
 
-def _device(self: torch.Tensor) -> torch.device:
-    return shown_device(native_device(self))
+class _DeviceAttribute:
+    """``Tensor.device``.
+
+    Under a ``__torch_function__`` mode (``torch.set_default_device`` is one) C++'s own getter comes back to this class, as
+    ``Tensor.device.__get__(tensor)`` without an owner: it wants the native answer.
+    """
+
+    def __get__(self, tensor: Any, owner: Any = None) -> Any:
+        if tensor is None:
+            return self
+        device = native_device(tensor)
+        return device if owner is None else shown_device(device)
+
+    def __set__(self, tensor: Any, value: Any) -> None:
+        raise AttributeError("attribute 'device' of 'torch._C.TensorBase' objects is not writable")
 
 
 def _get_device(self: torch.Tensor) -> int:

@@ -14,7 +14,7 @@ _META_KEY: Any = torch._C.DispatchKeySet(torch._C.DispatchKey.Meta)
 
 
 @stands_in(
-    "as_strided", "view", "_reshape_alias", "unfold", "view_as_real", "view_as_complex", "set_.source_Storage_storage_offset",
+    "as_strided", "as_strided_", "view", "_reshape_alias", "unfold", "view_as_real", "view_as_complex", "set_.source_Storage_storage_offset",
     "set_.source_Tensor", "set_", "set_.source_Storage"
 )  # fmt: skip
 def view(op: Operator, *args: Any, **kwargs: Any) -> Any:
