@@ -14,12 +14,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def booted() -> Machine:
-    import torch
-
     from flatout.gpu import find
     from flatout.virtual.boot import boot
 
-    torch.cuda._lazy_init = lambda: None
     return boot(find("a100-40gb"))
 
 

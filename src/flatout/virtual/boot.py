@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from flatout.virtual import autocast, dispatch, host, kernels
 from flatout.virtual import machine as machines
 from flatout.virtual.allocator import AllocatorConfiguration, CachingAllocator
-from flatout.virtual.face import cudnn, storages, tensors
+from flatout.virtual.face import cudnn
+from flatout.virtual.face import install as face
 from flatout.virtual.machine import Machine, VirtualGPU
 from flatout.virtual.memory import DeviceMemory
 
@@ -41,8 +42,7 @@ def boot(
         machine.assume_that(
             f"autocast leaves these operators as they are, their policy is not known: {', '.join(unknown)}"
         )
-    tensors.install()
-    storages.install()
+    machine.face = face.install(machine)
     host.install()
     cudnn.install()
     return machine

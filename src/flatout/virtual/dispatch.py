@@ -9,11 +9,13 @@ left alone: they come here in parts, as they reach CUDA.
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import torch
 
+from flatout.errors import UnsupportedError
 from flatout.virtual import machine as machines
 from flatout.virtual import values
 from flatout.virtual.tensor import (
@@ -44,9 +46,10 @@ class Operator:
         written: for each return value, the position or keyword of the argument that it is, or None where it is new.
         out_names: keyword arguments that are written to (``out=``).
         random: draws random numbers.
+        makes: has an argument that names the device of what it makes.
     """
 
-    __slots__ = ("arguments", "name", "number", "out_names", "overload", "random", "writes", "written")
+    __slots__ = ("arguments", "makes", "name", "number", "out_names", "overload", "random", "writes", "written")
 
     def __init__(self, number: int, overload: Any) -> None:
         schema = overload._schema
@@ -55,6 +58,7 @@ class Operator:
         self.name = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
         self.arguments = tuple(argument.name for argument in schema.arguments)
         self.random = torch.Tag.nondeterministic_seeded in overload.tags
+        self.makes = "device" in self.arguments
         sources: dict[str, int | str] = {}
         self.writes: list[int | str] = []
         out_names = []
@@ -76,6 +80,9 @@ class Operator:
             for returned in schema.returns
         )
 
+
+gpu_generators: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+"""The generators of virtual GPUs, by their address in C++ (which hands them to kernels in other Python objects)."""
 
 _operators: dict[str, Operator] = {}
 _specs: dict[Any, Any] = {}
@@ -215,7 +222,12 @@ def infer(op: Operator, described: _Described, args: Sequence[Any], kwargs: dict
             for name, value in kwargs.items()
         }
         with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
-            result = op.overload(*[to_meta(a) for a in args], **meta_kwargs)
+            try:
+                result = op.overload(*[to_meta(a) for a in args], **meta_kwargs)
+            except NotImplementedError as error:
+                raise UnsupportedError(
+                    f"{op.name} is not supported on the virtual GPU: PyTorch cannot tell the shape of its result in advance"
+                ) from error
         returns = result if len(op.written) > 1 else (result,)
         found = [_spec_of(op, item, position) for position, item in enumerate(returns)]
         if key is not None:
@@ -279,8 +291,12 @@ def generic(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         described.add(argument)
     if described.host or described.mixed:
         check_host_tensors(op, described, args, kwargs)
+    if op.random:
+        check_generator(kwargs)
     specs = infer(op, described, args, kwargs)
     index = described.index
+    if op.makes and not index:
+        index = index_named(kwargs.get("device"))
     assert index, f"{op.name} has no tensor to say where its result belongs"
     results = []
     for spec, source in zip(specs, op.written):
@@ -314,6 +330,20 @@ def _note_update(written: Sequence[Any]) -> None:
             record = allocation_of(tensor).record
             if (record is not None and record.category == "parameters") or (tensor.requires_grad and tensor.is_leaf):
                 machine.steps.counter.parameter_updated()
+
+
+def index_named(device: torch.device | None) -> int:
+    """The native index of the GPU that was named, or of the current one."""
+    if device is not None and device.type == "meta":
+        return device.index or 0
+    return machines.current().gpu(None if device is None else device.index).number + 1
+
+
+def check_generator(kwargs: dict[str, Any]) -> None:
+    """A generator must be the GPU's. Source of the text: check_generator in aten/src/ATen/core/Generator.h."""
+    generator = kwargs.get("generator")
+    if generator is not None and generator._cdata not in gpu_generators:
+        raise RuntimeError("Expected a 'cuda' device type for generator but found 'cpu'")
 
 
 def check_host_tensors(op: Operator, described: _Described, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
@@ -425,25 +455,31 @@ def covered_names() -> set[str]:
     of: Any = torch._C._dispatch_get_registrations_for_dispatch_key
     names = set(of("CPU")) | set(of("Meta")) | set(of("CompositeExplicitAutogradNonFunctional")) | set(of("CUDA"))
     foreach = {n for n in of("CompositeExplicitAutograd") if n.startswith("aten::_foreach_")}
-    ours = (
-        {n for n in names | foreach if n.startswith("aten::")}
-        - set(of("CompositeImplicitAutograd"))
-        - _COMPOSED_FACTORIES
-    )
-    # A stand-in is also wanted for what has a kernel of its own on CUDA and comes apart on every other device.
-    return ours | {n for n in _handlers if n.startswith("aten::")}
+    own = (names - composed_factories()) | foreach | set(_handlers)
+    return {n for n in own if n.startswith("aten::")} - set(of("CompositeImplicitAutograd"))
 
 
-# They take no tensor and come apart in C++ into `empty` and a fill.
-_COMPOSED_FACTORIES = frozenset(
-    f"aten::{name}"
-    for name in (
-        "arange", "arange.start", "arange.start_step", "eye", "eye.m", "full", "hann_window", "hann_window.periodic",
-        "linspace", "logspace", "normal.float_float", "ones", "rand", "randint", "randint.low", "randn", "randperm",
-        "scalar_tensor", "zeros", "_print", "sym_constrain_range", "sym_constrain_range_for_size",
-        "_make_dep_token", "from_file",
-    )
-)  # fmt: skip
+def composed_factories() -> set[str]:
+    """Operators that make a tensor on a named device and come apart in C++, into `empty` and a fill on that device.
+
+    They are left to C++, also where PyTorch has a shortcut for ``meta`` that leaves the fill out.
+    """
+    of: Any = torch._C._dispatch_get_registrations_for_dispatch_key
+    return {n for n in of("CompositeExplicitAutograd") if _names_device(n)} - set(_handlers)
+
+
+def _names_device(name: str) -> bool:
+    short, _, overload = name[len("aten::") :].partition(".")
+    found = getattr(getattr(torch.ops.aten, short, None), overload or "default", None) if name.startswith("aten::") else None
+    return found is not None and any(argument.name == "device" for argument in found._schema.arguments)
+
+
+def _composed(name: str) -> Handler:
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        overload = operator(name).overload
+        return overload._op_dk(torch._C.DispatchKey.CompositeExplicitAutograd, *args, **kwargs)
+
+    return kernel
 
 
 _libraries: list[Any] = []
@@ -463,6 +499,8 @@ def register() -> None:
             for key in (*KEYS, "Meta") if name in _FACTORIES else KEYS:
                 library.m.impl(short, key, kernel, False)
         of: Any = torch._C._dispatch_get_registrations_for_dispatch_key
+        for name in composed_factories() & set(of("Meta")):
+            library.m.impl(name[len("aten::") :], "Meta", _composed(name), False)
         composite = set(of("CompositeImplicitAutograd"))
         for name, handler in _composites.items():
             if name not in composite:

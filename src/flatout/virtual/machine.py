@@ -6,6 +6,7 @@ There is one machine a process (`current`), as there is one CUDA driver.
 from __future__ import annotations
 
 import threading
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -35,6 +36,7 @@ class _ThreadState(threading.local):
 
     device_number = 0
     stream = 0
+    capturing = False
 
 
 class Machine:
@@ -65,6 +67,8 @@ class Machine:
         self.workspaces: dict[Any, Any] = {}
         self.steps: Any = None
         self.tainted = False
+        self.sync_debug_mode = 0
+        self.face: Any = None
 
     def gpu(self, number: int | None = None) -> VirtualGPU:
         """The GPU of that number; the current one of this thread without a number."""
@@ -74,7 +78,9 @@ class Machine:
         return self.gpus[number]
 
     def wait(self, reason: str, *, invented: bool = False, steered: bool = False) -> None:
-        """The host waits for the GPU here."""
+        """The host waits for the GPU here. Warns or raises where the script asked for that (sync debug mode)."""
+        if self.sync_debug_mode and reason != "synchronize":
+            _warn_of_synchronization(self.sync_debug_mode)
         if self.writer is not None:
             self.writer.wait(user_place(), reason, invented=invented, steered=steered)
 
@@ -93,6 +99,14 @@ class Machine:
         """Add one to a counted fact, such as ``attention_kernels`` / ``flash``."""
         counts = self.facts.setdefault(fact, {})
         counts[name] = counts.get(name, 0) + 1
+
+
+def _warn_of_synchronization(mode: int) -> None:
+    # Source: c10/cuda/CUDAFunctions.cpp, warn_or_error_on_sync.
+    text = "called a synchronizing CUDA operation"
+    if mode == 2:
+        raise RuntimeError(text)
+    warnings.warn(text, UserWarning, stacklevel=3)
 
 
 def _invalid_ordinal() -> Exception:
@@ -114,6 +128,11 @@ _current: Machine | None = None
 def current() -> Machine:
     """The machine of this process. An assertion error where none is installed."""
     assert _current is not None, "no virtual machine is installed"
+    return _current
+
+
+def installed() -> Machine | None:
+    """The machine of this process, or None."""
     return _current
 
 

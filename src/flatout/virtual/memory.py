@@ -48,6 +48,8 @@ class DeviceMemory:
         self.peak_bytes = 0
         self.upper_extra_bytes = 0
         self.upper_bound_bytes = 0
+        self._past_peak_allocated_bytes = 0
+        self._past_peak_reserved_bytes = 0
         self._records: list[Record] = []
         self._peak_phase: Phase = "setup"
         self._peak_step = 0
@@ -97,9 +99,9 @@ class DeviceMemory:
                 size, blocks = lines.get(key, (0, 0))
                 lines[key] = (size + record.size_bytes, blocks + 1)
         largest = sorted(lines.items(), key=lambda item: -item[1][0])[:_HOLDERS]
-        reserved = self.allocator.peak_reserved_bytes
+        reserved = max(self._past_peak_reserved_bytes, self.allocator.peak_reserved_bytes)
         return Peak(
-            allocated_bytes=self.allocator.peak_allocated_bytes,
+            allocated_bytes=max(self._past_peak_allocated_bytes, self.allocator.peak_allocated_bytes),
             reserved_bytes=reserved,
             upper_bound_bytes=max(self.upper_bound_bytes, reserved),
             step=self._peak_step,
@@ -108,6 +110,12 @@ class DeviceMemory:
             by_category=by_category,
             holders=tuple(Holder(place, category, size, blocks) for (place, category), (size, blocks) in largest),
         )
+
+    def reset_peaks(self) -> None:
+        """As the script asks with ``torch.cuda.reset_peak_memory_stats``: the run's own peak is kept for the report."""
+        self._past_peak_allocated_bytes = max(self._past_peak_allocated_bytes, self.allocator.peak_allocated_bytes)
+        self._past_peak_reserved_bytes = max(self._past_peak_reserved_bytes, self.allocator.peak_reserved_bytes)
+        self.allocator.reset_peaks()
 
     def live_by_category(self) -> dict[str, int]:
         """Bytes that are allocated now, by what they are for."""

@@ -124,12 +124,16 @@ def follow(
         else:
             _run_for_real(op, args, kwargs, results)
         return
+    _forget_written(op, args, kwargs)
+    _note_what_is_known(op, args, results)
+
+
+def _forget_written(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     for where in op.writes:
         written = args[where] if isinstance(where, int) and where < len(args) else kwargs.get(str(where))
         for tensor in written if isinstance(written, (list, tuple)) else (written,):
             if isinstance(tensor, _Tensor) and native_index(tensor):
                 forget(tensor)
-    _note_what_is_known(op, args, results)
 
 
 def _renew(tensor: torch.Tensor, allocation: Allocation) -> bool:
@@ -193,7 +197,11 @@ def _run_for_real(op: Operator, args: Sequence[Any], kwargs: dict[str, Any], res
         name: _real_argument(value) for name, value in kwargs.items() if not isinstance(value, torch.Generator)
     }
     real_args = [None if isinstance(value, torch.Generator) else _real_argument(value) for value in args]
-    outcome = op.overload(*real_args, **real_kwargs)
+    try:
+        outcome = op.overload(*real_args, **real_kwargs)
+    except (NotImplementedError, RuntimeError):  # the CPU cannot do what CUDA can: the content is not known
+        _forget_written(op, args, kwargs)
+        return
     outcomes = outcome if len(op.written) > 1 else (outcome,)
     for result, content, source in zip(results, outcomes, op.written):
         if source is None:

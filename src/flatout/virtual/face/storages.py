@@ -8,6 +8,8 @@ import torch
 
 from flatout.virtual import machine as machines
 from flatout.virtual import values
+from flatout.virtual.face import pinning
+from flatout.virtual.face.patches import Patches
 from flatout.virtual.tensor import HOST_INDEX, Allocation, new_tensor, shown_device
 
 _Storage: Any = torch.UntypedStorage
@@ -19,14 +21,21 @@ _plain_deepcopy = _Storage.__deepcopy__
 _plain_clone = _Storage.clone
 
 
-def install() -> None:
+def install(patches: Patches) -> None:
     """Replace the methods on ``torch.UntypedStorage`` (real storages go on as before)."""
-    _Storage.resize_ = _resize
-    _Storage.device = property(lambda self: shown_device(_plain_device(self)))
-    _Storage.is_cuda = property(lambda self: shown_device(_plain_device(self)).type == "cuda")
-    _Storage.data_ptr = _data_ptr
-    _Storage.clone = _clone
-    _Storage.__deepcopy__ = _deepcopy
+    patches.set_all(
+        _Storage,
+        {
+            "resize_": _resize,
+            "device": property(lambda self: shown_device(_plain_device(self))),
+            "is_cuda": property(lambda self: shown_device(_plain_device(self)).type == "cuda"),
+            "data_ptr": _data_ptr,
+            "clone": _clone,
+            "__deepcopy__": _deepcopy,
+            "is_pinned": pinning.storage_is_pinned,
+            "pin_memory": pinning.storage_pin_memory,
+        },
+    )
 
 
 def allocation(storage: Any) -> Allocation | None:

@@ -1,4 +1,4 @@
-"""Attributes and methods of tensors and storages whose C++ answer would betray ``meta``."""
+"""Attributes and methods of tensors whose C++ answer would betray ``meta``."""
 
 from __future__ import annotations
 
@@ -6,31 +6,54 @@ from typing import Any
 
 import torch
 
-from flatout.virtual import machine as machines
-from flatout.virtual.tensor import (
-    HOST_INDEX,
-    native_device,
-    native_index,
-    shown_device,
-)
+from flatout.virtual.face import pinning
+from flatout.virtual.face.devices import device_argument, plain_int
+from flatout.virtual.face.patches import Patches
+from flatout.virtual.tensor import HOST_INDEX, allocation_of, native_device, native_index, shown_device
 
 _Tensor: Any = torch.Tensor
 _base: Any = torch._C.TensorBase
+_plain_to = _base.to
+_plain_data_ptr = _base.data_ptr
+_plain_is_shared: Any = torch.Tensor.is_shared
 
 
-def install() -> None:
+def install(patches: Patches) -> None:
     """Replace the attributes on ``torch.Tensor`` (real tensors go on as before)."""
-    _Tensor.device = property(_device)
-    _Tensor.is_cuda = property(lambda self: 0 < native_index(self) <= HOST_INDEX)
-    _Tensor.is_meta = property(lambda self: native_device(self).type == "meta" and not native_index(self))
-    _Tensor.is_cpu = property(lambda self: native_device(self).type == "cpu" or native_index(self) > HOST_INDEX)
-    _Tensor.get_device = _get_device
-    _Tensor.cuda = _cuda
-    _Tensor.to = _to
+    patches.set_all(
+        _Tensor,
+        {
+            "device": _DeviceAttribute(),
+            "is_cuda": property(lambda self: 0 < native_index(self) <= HOST_INDEX),
+            "is_meta": property(lambda self: native_device(self).type == "meta" and not native_index(self)),
+            "is_cpu": property(lambda self: native_device(self).type == "cpu" or native_index(self) > HOST_INDEX),
+            "get_device": _get_device,
+            "cuda": _cuda,
+            "to": _to,
+            "data_ptr": _data_ptr,
+            "is_shared": _is_shared,
+            "is_pinned": pinning.is_pinned,
+            "pin_memory": pinning.pin_memory,
+        },
+    )
+    patches.set(torch, "get_device", lambda input: _get_device(input))
 
 
-def _device(self: torch.Tensor) -> torch.device:
-    return shown_device(native_device(self))
+class _DeviceAttribute:
+    """``Tensor.device``.
+
+    Under a ``__torch_function__`` mode (``torch.set_default_device`` is one) C++'s own getter comes back to this class, as
+    ``Tensor.device.__get__(tensor)`` without an owner: it wants the native answer.
+    """
+
+    def __get__(self, tensor: Any, owner: Any = None) -> Any:
+        if tensor is None:
+            return self
+        device = native_device(tensor)
+        return device if owner is None else shown_device(device)
+
+    def __set__(self, tensor: Any, value: Any) -> None:
+        raise AttributeError("attribute 'device' of 'torch._C.TensorBase' objects is not writable")
 
 
 def _get_device(self: torch.Tensor) -> int:
@@ -38,15 +61,18 @@ def _get_device(self: torch.Tensor) -> int:
     return index - 1 if 0 < index <= HOST_INDEX else int(_base.get_device(self))
 
 
-def device_argument(device: Any) -> torch.device:
-    """The GPU that a script named: a string, number or device, with or without an index."""
-    if isinstance(device, int):
-        device = torch.device("cuda", device)
-    elif isinstance(device, str):
-        device = torch.device(device)
-    if device.type == "cuda":
-        device = machines.current().gpu(device.index).device
-    return device  # type: ignore[no-any-return]
+def _data_ptr(self: torch.Tensor) -> int:
+    """Inside the block that the allocator gave; views of one storage differ by their offset."""
+    if not native_index(self):
+        return int(_plain_data_ptr(self))
+    block = allocation_of(self).block
+    if block is None or self.numel() == 0:
+        return 0
+    return int(block.address) + self.storage_offset() * self.element_size()
+
+
+def _is_shared(self: torch.Tensor) -> bool:
+    return 0 < native_index(self) <= HOST_INDEX or bool(_plain_is_shared(self))
 
 
 def _native(device: Any, tensor: torch.Tensor) -> Any:
@@ -61,19 +87,22 @@ def _native(device: Any, tensor: torch.Tensor) -> Any:
 def _cuda(
     self: torch.Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = torch.preserve_format
 ) -> torch.Tensor:
-    return _to(self, "cuda" if device is None else device, non_blocking=non_blocking, memory_format=memory_format)
-
-
-_plain_to = _base.to
+    device = torch.device("cuda") if device is None else device_argument(device)
+    if device.type != "cuda":
+        raise RuntimeError(f"Invalid device, must be cuda device, but got {device.type}")
+    return _to(self, device, non_blocking=non_blocking, memory_format=memory_format)
 
 
 def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     if args:
         first = args[0]
         if isinstance(first, torch.Tensor):
-            return _to(self, device=first.device, dtype=first.dtype, **kwargs)
-        if isinstance(first, (str, int, torch.device)) and not isinstance(first, bool):
+            return _to(self, first.device, first.dtype, *args[1:], **kwargs)
+        if isinstance(first, (str, torch.device)) or plain_int(first):
             args = (_native(first, self), *args[1:])
+    elif "other" in kwargs:
+        other = kwargs.pop("other")
+        return _to(self, other.device, other.dtype, **kwargs)
     device = kwargs.get("device")
     if device is not None:
         kwargs["device"] = _native(device, self)

@@ -1,0 +1,116 @@
+"""Random number generators of the virtual GPU. They never touch the CPU's generator."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import torch
+
+from flatout.virtual import dispatch
+from flatout.virtual import machine as machines
+from flatout.virtual.face.patches import Patches
+
+_PLAIN = torch.Generator
+# Source: c10/core/GeneratorImpl.h, default_rng_seed_val.
+_DEFAULT_SEED = 67280421310721
+
+
+class CUDAGenerator(_PLAIN):
+    """A generator of the GPU. Its state is CUDA's: a seed and an offset, 16 bytes.
+
+    The numbers themselves come from a CPU generator underneath, seeded with the same seed.
+    """
+
+    def __new__(cls, number: int = 0) -> Any:
+        self = _PLAIN.__new__(cls, device="cpu")
+        self.number = number
+        self.offset = 0
+        _PLAIN.manual_seed(self, _DEFAULT_SEED)
+        dispatch.gpu_generators[self._cdata] = self
+        return self
+
+    number: int
+    offset: int
+
+    def __init__(self, number: int = 0) -> None: ...
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        """The GPU that it belongs to."""
+        return torch.device("cuda", self.number)
+
+    def manual_seed(self, seed: int) -> Any:
+        """Begin again from this seed."""
+        self.offset = 0
+        return _PLAIN.manual_seed(self, seed)
+
+    def seed(self) -> int:
+        """Begin again from a random seed, and say which."""
+        self.offset = 0
+        return _PLAIN.seed(self)
+
+    def get_offset(self) -> int:
+        """How many numbers were drawn."""
+        return self.offset
+
+    def set_offset(self, offset: int) -> None:
+        """Go on as if that many numbers had been drawn."""
+        self.offset = int(offset)
+
+    def get_state(self) -> torch.Tensor:
+        """Seed and offset, 16 bytes on the CPU."""
+        data = bytearray(struct.pack("<Qq", self.initial_seed() & (2**64 - 1), self.offset))
+        return torch.frombuffer(data, dtype=torch.uint8).clone()
+
+    def set_state(self, new_state: torch.Tensor) -> Any:
+        """Go on from a state that `get_state` gave."""
+        if new_state.dtype != torch.uint8:
+            raise TypeError(f"RNG state must be a torch.ByteTensor, but got {new_state.dtype}")
+        if new_state.numel() not in (8, 16):
+            raise RuntimeError("RNG state is wrong size")
+        content = bytes(new_state.cpu().tolist())
+        seed, offset = struct.unpack("<Qq", content.ljust(16, b"\0"))
+        _PLAIN.manual_seed(self, seed - 2**64 if seed >= 2**63 else seed)
+        self.offset = offset
+        return self
+
+    def clone_state(self) -> Any:
+        """Another generator in the same state."""
+        other = CUDAGenerator(self.number)
+        return other.set_state(self.get_state())
+
+    def graphsafe_get_state(self) -> Any:
+        """The state as an object, for CUDA graphs."""
+        return self.clone_state()
+
+    def graphsafe_set_state(self, state: Any) -> Any:
+        """Go on from such a state."""
+        return self.set_state(state.get_state())
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (self.number, self.get_state())
+
+
+def _rebuild(number: int, state: torch.Tensor) -> CUDAGenerator:
+    generator: CUDAGenerator = CUDAGenerator(number)
+    generator.set_state(state)
+    return generator
+
+
+def construct_generator(cls: type, *args: Any, **kwargs: Any) -> Any:
+    """``torch.Generator(device="cuda")``."""
+    if cls is _PLAIN:
+        device = args[0] if args else kwargs.get("device", "cpu")
+        device = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+        if device.type == "cuda":
+            torch.cuda._lazy_init()
+            return type.__call__(CUDAGenerator, machines.current().gpu(device.index).number)
+    return type.__call__(cls, *args, **kwargs)
+
+
+def install(patches: Patches) -> None:
+    """Give each GPU its default generator."""
+    made = tuple(CUDAGenerator(gpu.number) for gpu in machines.current().gpus)
+    patches.set(torch.cuda, "default_generators", made)
+    patches.set(torch._C, "_accelerator_getDefaultGenerator", lambda number: made[number])
