@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from flatout.virtual import autocast, dispatch, kernels
 from flatout.virtual import machine as machines
 from flatout.virtual.allocator import AllocatorConfiguration, CachingAllocator
-from flatout.virtual.face import cudnn, storages, tensors
+from flatout.virtual.face import cudnn, flex, storages, tensors
 from flatout.virtual.machine import Machine, VirtualGPU
 from flatout.virtual.memory import DeviceMemory
 
@@ -44,4 +44,5 @@ def boot(
     tensors.install()
     storages.install()
     cudnn.install()
+    flex.install()
     return machine
