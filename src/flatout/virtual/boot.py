@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from flatout.virtual import autocast, dispatch, host, kernels
 from flatout.virtual import machine as machines
 from flatout.virtual.allocator import AllocatorConfiguration, CachingAllocator
-from flatout.virtual.face import cudnn
+from flatout.virtual.face import cudnn, flex
 from flatout.virtual.face import install as face
 from flatout.virtual.machine import Machine, VirtualGPU
 from flatout.virtual.memory import DeviceMemory
@@ -45,4 +45,5 @@ def boot(
     machine.face = face.install(machine)
     host.install()
     cudnn.install()
+    flex.install()
     return machine

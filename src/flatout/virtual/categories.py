@@ -18,8 +18,9 @@ def mark(tensor: Any, category: Category) -> None:
             record.category = category
 
 
-def mark_optimizer(optimizer: Any) -> None:
-    """After a step: the optimizer's parameters, their gradients and its state."""
+def mark_optimizer(optimizer: Any) -> int:
+    """After a step: mark the optimizer's parameters, gradients and state. Returns its state's bytes on the GPU."""
+    state_bytes = 0
     for group in getattr(optimizer, "param_groups", ()):
         for parameter in group["params"]:
             mark(parameter, "parameters")
@@ -28,3 +29,6 @@ def mark_optimizer(optimizer: Any) -> None:
         for value in state.values() if isinstance(state, dict) else ():
             for item in value if isinstance(value, (list, tuple)) else (value,):
                 mark(item, "optimizer")
+                if isinstance(item, torch.Tensor) and item.is_cuda:
+                    state_bytes += item.numel() * item.element_size()
+    return state_bytes

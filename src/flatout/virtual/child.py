@@ -49,6 +49,7 @@ class DryRunHook:
         self._guard = guard
         self._operations = 0
         self._closed = False
+        self._state_bytes: dict[int, int] = {}
 
     def phase_changed(self, phase: Phase) -> None:
         self._machine.phase = phase
@@ -57,7 +58,7 @@ class DryRunHook:
     def optimizer_stepped(self, optimizer: Any) -> None:
         from flatout.virtual.categories import mark_optimizer
 
-        mark_optimizer(optimizer)
+        self._state_bytes[id(optimizer)] = mark_optimizer(optimizer)
 
     def step_completed(self, steps: int) -> None:
         from flatout.virtual.places import user_place
@@ -101,6 +102,7 @@ class DryRunHook:
     def _write_facts(self) -> None:
         for name, value in self._machine.facts.items():
             self._writer.fact(name, value)
+        self._writer.fact("optimizer_state_bytes", sum(self._state_bytes.values()))
         memory = self._machine.gpus[0].memory
         self._writer.fact("live_bytes_by_category", memory.live_by_category())
         self._writer.fact("allocation_retries", memory.allocator.stats().get("num_alloc_retries", 0))

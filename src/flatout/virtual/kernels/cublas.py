@@ -92,7 +92,9 @@ def _device(args: tuple[Any, ...]) -> int:
     "addmv.out", "dot", "vdot", "_int_mm", "mm.dtype", "bmm.dtype", "_scaled_mm", "addmm_",
 )  # fmt: skip
 def product(op: Operator, *args: Any, **kwargs: Any) -> Any:
-    machines.current().operations += 1
+    machine = machines.current()
+    machine.operations += 1
+    machine.count("matmul_dtypes", str(args[1].dtype)[6:])
     result = generic(op, args, kwargs)
     if not (isinstance(result, torch.Tensor) and result.numel() == 0):
         use_handle(_device(args))
@@ -102,7 +104,9 @@ def product(op: Operator, *args: Any, **kwargs: Any) -> Any:
 @stands_in("addmm", "addmm.out", "_addmm_activation")
 def addmm(op: Operator, *args: Any, **kwargs: Any) -> Any:
     """With a one-dimensional bias the product goes to cuBLASLt, which adds the bias itself."""
-    machines.current().operations += 1
+    machine = machines.current()
+    machine.operations += 1
+    machine.count("matmul_dtypes", str(args[2].dtype)[6:])
     result = generic(op, args, kwargs)
     if result.numel():
         use_handle(_device(args), "lt" if uses_lt(args[0], args[2], kwargs) else "cublas")

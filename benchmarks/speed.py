@@ -1,0 +1,139 @@
+"""How fast a dry run is: whole commands, and the cost of one virtual operation taken apart.
+
+    python benchmarks/speed.py [--runs 5] [--json OUT]
+
+Commands are timed from outside as whole processes, in turn, and their medians and extremes are printed. The cost of an
+operation is measured in a process of its own for each variant, again in turn: the full virtual GPU, without a recording,
+and without a recording and the allocator (a stand-in that only counts).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+COMMANDS = {
+    "GPT-2 124M shape, batch 12 x 1024, 3 steps": ("nanogpt.py", []),
+    "ResNet-50, batch 64 x 224 x 224, 3 steps": ("imagenet_resnet50.py", ["--batch-size", "64"]),
+}
+GOALS_SECONDS = {"GPT-2 124M shape, batch 12 x 1024, 3 steps": 8.0, "ResNet-50, batch 64 x 224 x 224, 3 steps": 5.0}
+VARIANTS = ("full", "without recording", "without recording and allocator")
+
+OPERATIONS = """
+import sys, tempfile, time
+import torch
+from flatout.gpu import find
+from flatout.recording import Writer
+from flatout.recording.schema import Run
+from flatout.virtual.boot import boot
+from flatout.virtual.memory import DeviceMemory
+
+variant = sys.argv[1]
+writer = None
+folder = tempfile.TemporaryDirectory()
+if variant == "full":
+    writer = Writer(folder.name + "/run.flatout", Run("virtual", "speed.py", (), torch.__version__, 0.0))
+machine = boot(find("a100-40gb"), writer=writer)
+if variant.endswith("allocator"):
+    class Counting:
+        allocated_bytes = peak_allocated_bytes = reserved_bytes = peak_reserved_bytes = 0
+        def malloc(self, size_bytes, stream=0):
+            return self
+        def free(self, block):
+            pass
+        address = size_bytes = stream = 0
+    machine.gpus[0].memory.allocator = Counting()
+x = torch.empty(1024, 1024, device="cuda")
+weight = torch.empty(1024, 1024, device="cuda", requires_grad=True)
+
+def forward_and_backward():
+    y = x
+    for _ in range(10):
+        y = torch.nn.functional.gelu(y @ weight) + 1
+    y.sum().backward()
+
+for _ in range(20):
+    forward_and_backward()
+before = machine.operations
+begin = time.perf_counter()
+for _ in range(200):
+    forward_and_backward()
+print((time.perf_counter() - begin) / (machine.operations - before) * 1e6)
+"""
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+
+
+def time_command(script: str, arguments: list[str]) -> float:
+    """Seconds of one whole ``flatout predict``, process start and all."""
+    command = [sys.executable, "-m", "flatout", "predict", "--gpu", "a100-40gb", "--steps", "3"]
+    begin = time.perf_counter()
+    done = subprocess.run(
+        [*command, str(ROOT / "tests" / "scripts" / script), *arguments], env=_environment(), capture_output=True, text=True
+    )
+    seconds = time.perf_counter() - begin
+    if done.returncode not in (0, 1) or "3 steps" not in done.stdout + done.stderr:
+        raise SystemExit(f"{script} did not do its 3 steps:\n{done.stdout}{done.stderr}")
+    return seconds
+
+
+def operation_microseconds(variant: str) -> float:
+    """Microseconds for one virtual operation, forward and backward, PyTorch's own share included."""
+    done = subprocess.run(
+        [sys.executable, "-c", OPERATIONS, variant], env=_environment(), capture_output=True, text=True, check=True
+    )
+    return float(done.stdout.split()[-1])
+
+
+def _summary(values: list[float]) -> dict[str, float]:
+    return {"median": statistics.median(values), "low": min(values), "high": max(values)}
+
+
+def main() -> None:
+    """Measure, print the table, write the JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    commands: dict[str, list[float]] = {name: [] for name in COMMANDS}
+    operations: dict[str, list[float]] = {name: [] for name in VARIANTS}
+    for _ in range(options.runs):
+        for name, (script, arguments) in COMMANDS.items():
+            commands[name].append(time_command(script, arguments))
+        for name in VARIANTS:
+            operations[name].append(operation_microseconds(name))
+    import torch
+
+    result = {
+        "schema": "flatout.benchmark.speed/1",
+        "date": time.strftime("%Y-%m-%d"),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "processors": os.cpu_count(),
+        "runs": options.runs,
+        "command_seconds": {name: {**_summary(v), "goal": GOALS_SECONDS[name]} for name, v in commands.items()},
+        "operation_microseconds": {name: _summary(v) for name, v in operations.items()},
+    }
+    print(f"torch {torch.__version__}, Python {platform.python_version()}, {os.cpu_count()} processors, {options.runs} runs\n")
+    print(f"{'whole command':48} {'median':>8} {'low':>8} {'high':>8} {'goal':>8}")
+    for name, row in result["command_seconds"].items():
+        print(f"{name:48} {row['median']:7.2f}s {row['low']:7.2f}s {row['high']:7.2f}s {row['goal']:7.1f}s")
+    print(f"\n{'one virtual operation':48} {'median':>8} {'low':>8} {'high':>8}")
+    for name, row in result["operation_microseconds"].items():
+        print(f"{name:48} {row['median']:6.1f}us {row['low']:6.1f}us {row['high']:6.1f}us")
+    if options.json is not None:
+        options.json.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
