@@ -8,6 +8,9 @@ from flatout.virtual import private_names
 from flatout.virtual.face import (
     accelerator,
     backends,
+    categories,
+    collectives,
+    compiled,
     creation,
     devices,
     driver,
@@ -15,6 +18,7 @@ from flatout.virtual.face import (
     generators,
     graphs,
     interchange,
+    late,
     legacy_types,
     memory_functions,
     storages,
@@ -52,6 +56,10 @@ _PARTS = (
     legacy_types,
     interchange,
     creation,
+    collectives,
+    categories,
+    late,
+    compiled,
 )
 
 
