@@ -13,10 +13,12 @@ from flatout.virtual.face import (
     compiled,
     creation,
     devices,
+    distributed,
     driver,
     forks,
     generators,
     graphs,
+    grouping,
     interchange,
     late,
     legacy_types,
@@ -60,6 +62,8 @@ _PARTS = (
     categories,
     late,
     compiled,
+    distributed,
+    grouping,
 )
 
 
