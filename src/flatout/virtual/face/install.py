@@ -15,6 +15,7 @@ from flatout.virtual.face import (
     devices,
     distributed,
     driver,
+    extensions,
     forks,
     generators,
     graphs,
@@ -64,6 +65,7 @@ _PARTS = (
     compiled,
     distributed,
     grouping,
+    extensions,
 )
 
 
