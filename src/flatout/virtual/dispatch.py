@@ -225,14 +225,23 @@ def infer(op: Operator, described: _Described, args: Sequence[Any], kwargs: dict
             try:
                 result = op.overload(*[to_meta(a) for a in args], **meta_kwargs)
             except NotImplementedError as error:
-                raise UnsupportedError(
-                    f"{op.name} is not supported on the virtual GPU: PyTorch cannot tell the shape of its result in advance"
-                ) from error
+                raise _without_shape(op) from error
         returns = result if len(op.written) > 1 else (result,)
         found = [_spec_of(op, item, position) for position, item in enumerate(returns)]
         if key is not None:
             _specs[key] = found
     return found
+
+
+def _without_shape(op: Operator) -> UnsupportedError:
+    if op.name.startswith("aten::"):
+        return UnsupportedError(
+            f"{op.name} is not supported on the virtual GPU: PyTorch cannot tell the shape of its result in advance"
+        )
+    return UnsupportedError(
+        f"the operator {op.name} is not PyTorch's own and says nothing of the shape of its result: register a shape "
+        f'function with torch.library.register_fake("{op.name}")'
+    )
 
 
 def build(spec: Any, index: int) -> Any:
@@ -509,11 +518,12 @@ def register() -> None:
                 library.m.impl(name[len("aten::") :], key, _kernel(name, handler), False)
     for key in KEYS:
         fallback: Any = torch.library.Library("_", "IMPL", key)
-        fallback.fallback(_fallback)
+        fallback.fallback(by_shape)
         _libraries.append(fallback)
 
 
-def _fallback(overload: Any, *args: Any, **kwargs: Any) -> Any:
+def by_shape(overload: Any, *args: Any, **kwargs: Any) -> Any:
+    """Answer an operator that has no kernel of its own by its shape function."""
     schema = overload._schema
     name = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
     known = _operators.get(name)

@@ -56,6 +56,7 @@ class Machine:
         self, gpus: list[VirtualGPU], writer: Writer | None = None, assume: dict[str, float] | None = None
     ) -> None:
         self.gpus = gpus
+        self.device_count = len(gpus)
         self.writer = writer
         self.assume = assume or {}
         self.phase: Phase = "setup"

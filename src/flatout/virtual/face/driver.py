@@ -13,11 +13,12 @@ from typing import Any
 from flatout.errors import UnsupportedError
 from flatout.virtual import machine as machines
 from flatout.virtual.face import forks
+from flatout.virtual.face.devices import device_argument
 from flatout.virtual.face.properties import compiled_architectures, device_properties
 
 
 def _device_count() -> int:
-    return len(machines.current().gpus)
+    return machines.current().device_count
 
 
 def _get_device() -> int:
@@ -58,7 +59,6 @@ def _properties(number: int) -> Any:
 
 def _synchronize() -> None:
     machine = machines.current()
-    machine.gpu().memory.allocator.process_events()
     machine.wait("synchronize")
 
 
@@ -106,6 +106,16 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_cuda_getCurrentSolverHandle": _handle,
     "_cuda_jiterator_compile_and_launch_kernel": _cpu_only("torch.cuda.jiterator"),
 }
+
+
+# What PyTorch's compiler imports by name where there is CUDA. Nothing of it is called as long as nothing is compiled.
+_REFUSED = (
+    "_cuda_CUDAAllocator_AllocatorState",
+    "_set_cached_tensors_enabled",
+    "_cuda_getCheckpointState",
+    "_cuda_setCheckpointPoolState",
+    "_cuda_checkPoolLiveAllocations",
+)
 
 
 def runtime_library() -> types.ModuleType:
@@ -160,11 +170,20 @@ def ranges() -> Any:
     )
 
 
+def _list_processes(device: Any = None) -> str:
+    """``torch.cuda.list_gpu_processes``: nobody else is there."""
+    number = machines.current().thread.device_number if device is None else device_argument(device).index
+    return f"GPU:{number}\nno processes are running"
+
+
 def install(patches: Any) -> None:
     """Put these functions under ``torch.cuda``."""
     import torch
 
     patches.set_all(torch._C, FUNCTIONS)
+    for name in _REFUSED:
+        if not hasattr(torch._C, name):
+            patches.set(torch._C, name, type(name, (), {"__init__": _cpu_only(f"torch._C.{name}")}))
     library = runtime_library()
     patches.set(torch._C, "_cudart", library)
     cuda = torch.cuda
@@ -183,4 +202,7 @@ def install(patches: Any) -> None:
     patches.set_all(cuda, values)
     if hasattr(cuda, "_nvml_based_avail"):
         patches.set(cuda, "_nvml_based_avail", lambda: False)
+    patches.set(cuda, "_HAS_PYNVML", False)  # there is no driver to ask for load, temperature and power
+    patches.set(cuda.memory, "list_gpu_processes", _list_processes)
+    patches.set(cuda, "list_gpu_processes", _list_processes)
     patches.set(sys.modules["torch.cuda.nvtx"], "_nvtx", ranges())

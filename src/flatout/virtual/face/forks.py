@@ -23,6 +23,7 @@ class _GoneMachine:
 
     def __init__(self, machine: Any) -> None:
         self.thread = machine.thread
+        self.device_count = machine.device_count
         self.initialized = False
         self.facts: dict[str, Any] = {}
 

@@ -39,18 +39,28 @@ def install(patches: Patches) -> None:
     patches.set(torch, "get_device", lambda input: _get_device(input))
 
 
+class _NativeGetter:
+    """Stands in for the method-wrapper ``Tensor.device.__get__``, by whose class name PyTorch's own modes know it."""
+
+    def __call__(self, tensor: Any, owner: Any = None) -> torch.device:
+        return native_device(tensor)  # type: ignore[no-any-return]
+
+
+_NativeGetter.__name__ = "method-wrapper"
+
+
 class _DeviceAttribute:
     """``Tensor.device``.
 
-    Under a ``__torch_function__`` mode (``torch.set_default_device`` is one) C++'s own getter comes back to this class, as
-    ``Tensor.device.__get__(tensor)`` without an owner: it wants the native answer.
+    Under a ``__torch_function__`` mode (``torch.set_default_device`` is one) C++'s own getter comes back to this class, by
+    ``Tensor.device.__get__``, for the native answer. Python's attribute access takes the method of the class instead.
     """
 
+    def __init__(self) -> None:
+        self.__dict__["__get__"] = _NativeGetter()
+
     def __get__(self, tensor: Any, owner: Any = None) -> Any:
-        if tensor is None:
-            return self
-        device = native_device(tensor)
-        return device if owner is None else shown_device(device)
+        return self if tensor is None else shown_device(native_device(tensor))
 
     def __set__(self, tensor: Any, value: Any) -> None:
         raise AttributeError("attribute 'device' of 'torch._C.TensorBase' objects is not writable")
