@@ -32,13 +32,17 @@ class StepWatch:
         self._undo: list[Any] = []
         self._watch_optimizers(torch)
         self._watch_backward(torch)
-        self._watch_first_forward(torch)
 
     def remove(self) -> None:
         """Take all hooks out again."""
         for undo in reversed(self._undo):
             undo()
         self._undo.clear()
+
+    def work_begins(self) -> None:
+        """The program does its first real work on the GPU: from here on it is no longer setting up."""
+        if self._phase == "setup":
+            self._enter("forward")
 
     def _enter(self, phase: Phase) -> Phase:
         before, self._phase = self._phase, phase
@@ -54,8 +58,7 @@ class StepWatch:
             plain_init(optimizer, *args, **kwargs)
             counter.optimizer_made(id(optimizer))
             weakref.finalize(optimizer, counter.optimizer_gone, id(optimizer)).atexit = False
-            if self._phase == "setup":
-                self._enter("forward")
+            self.work_begins()
 
         def before(optimizer: Any, args: Any, kwargs: Any) -> None:
             self._enter("optimizer")
@@ -91,17 +94,6 @@ class StepWatch:
         for module in modules:
             module._engine_run_backward = run_backward
             self._undo.append(lambda module=module: setattr(module, "_engine_run_backward", plain))
-
-    def _watch_first_forward(self, torch: Any) -> None:
-        hooks = torch.nn.modules.module
-
-        def first_call(module: Any, args: Any) -> None:
-            handle.remove()
-            if self._phase == "setup":
-                self._enter("forward")
-
-        handle = hooks.register_module_forward_pre_hook(first_call)
-        self._undo.append(handle.remove)
 
 
 def watch_steps(listener: StepListener) -> StepWatch:

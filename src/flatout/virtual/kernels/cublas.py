@@ -65,6 +65,8 @@ def use_handle(index: int, kind: str = "cublas") -> None:
     key = (index, machine.thread.stream, on_backward_thread(), kind)
     if key in known:
         return
+    if machine.steps is not None:
+        machine.steps.work_begins()
     memory = machine.gpus[index - 1].memory
     capability = compute_capability(index)
     if kind == "lt":
