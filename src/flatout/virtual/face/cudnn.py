@@ -39,11 +39,9 @@ def install() -> None:
         target.is_available = _is_available
         target.version = cudnn_version
         target.is_acceptable = _is_acceptable
-    # torch.nn got hold of a module object of its own before torch.backends.cudnn replaced itself
-    rnn_modules: tuple[Any, ...] = (rnn, torch.nn.modules.rnn.rnn)  # type: ignore[attr-defined]
-    for rnn_module in rnn_modules:
-        if rnn_module._cudnn is None:
-            rnn_module._cudnn = _Library
+    rnn_module: Any = rnn
+    if rnn_module._cudnn is None:
+        rnn_module._cudnn = _Library
     names: Any = torch
     names._use_cudnn_rnn_flatten_weight = _is_available
 
