@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.nn.parameter import UninitializedTensorMixin
 
 from flatout.recording.schema import Category
 from flatout.virtual.tensor import allocation_of, is_virtual
@@ -12,7 +13,12 @@ from flatout.virtual.tensor import allocation_of, is_virtual
 
 def mark(tensor: Any, category: Category) -> None:
     """Say what the memory of a virtual tensor is for. Anything else is left alone."""
-    if isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided and is_virtual(tensor):
+    if (
+        isinstance(tensor, torch.Tensor)
+        and not isinstance(tensor, UninitializedTensorMixin)
+        and tensor.layout is torch.strided
+        and is_virtual(tensor)
+    ):
         record = allocation_of(tensor).record
         if record is not None:
             record.category = category

@@ -39,9 +39,10 @@ def install() -> None:
         target.is_available = _is_available
         target.version = cudnn_version
         target.is_acceptable = _is_acceptable
-    rnn_module: Any = rnn
-    if rnn_module._cudnn is None:
-        rnn_module._cudnn = _Library
+    # In newer versions that module is a wrapper: what its functions see are the globals of the one beneath.
+    seen = rnn.get_cudnn_mode.__globals__
+    if seen["_cudnn"] is None:
+        seen["_cudnn"] = _Library
     names: Any = torch
     names._use_cudnn_rnn_flatten_weight = _is_available
 
