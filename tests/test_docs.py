@@ -111,7 +111,8 @@ def same(shown: str, printed: str, *, numbers_vary: bool = False) -> bool:
 
 
 def _run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "100", "PYTHONPATH": str(ROOT / "src"), "PYTHONUTF8": "1"}
+    quiet = {"NO_COLOR": "1", "COLUMNS": "100", "PYTHONUTF8": "1", "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, **quiet, "PYTHONPATH": str(ROOT / "src")}
     return subprocess.run(
         arguments,
         cwd=folder,
