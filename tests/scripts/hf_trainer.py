@@ -88,6 +88,7 @@ with tempfile.TemporaryDirectory() as folder:
             logging_steps=1,
             save_strategy="no",
             report_to=[],
+            use_cpu=not torch.cuda.is_available(),
             dataloader_pin_memory=torch.cuda.is_available(),
         ),
         train_dataset=RandomText(args.batch_size * args.accumulate * args.max_steps),
