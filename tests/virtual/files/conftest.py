@@ -68,7 +68,7 @@ class Fakes:
         return torch.empty_like(tensor, device="meta")
 
     def empty(self, elements: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-        return torch.empty(elements, dtype=dtype, device="meta" if device.type == "cuda" else device)
+        return torch.zeros(elements, dtype=dtype, device="meta" if device.type == "cuda" else device)
 
 
 @pytest.fixture

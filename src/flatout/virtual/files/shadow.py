@@ -56,6 +56,7 @@ class ShadowStore(Overlay):
         status = self.look(key)
         place = self.shadow(key)
         if status is None:
+            self._check_parent(key, path)
             if not flags & os.O_CREAT:
                 raise failure(errno.ENOENT, path)
             self._ready_parent(key, path)
@@ -90,7 +91,7 @@ class ShadowStore(Overlay):
             return self.physical(key)
 
     def _real(self, path: Any, key: str) -> Any:
-        """What to give the operating system for a change that is not diverted: links on the way may be the script's own."""
+        """What to give the operating system for a change that is not diverted: links on the way may be stored ones."""
         return key if self.active else path
 
     def _fd(self, dir_fd: int | None) -> int | None:
@@ -106,13 +107,16 @@ class ShadowStore(Overlay):
         self.spared[key] = None
         self.active = True
 
-    def _ready_parent(self, key: str, path: Any) -> None:
-        parent = os.path.dirname(key)
-        status = self.look(parent)
+    def _check_parent(self, key: str, *paths: Any) -> None:
+        status = self.look(os.path.dirname(key))
         if status is None:
-            raise failure(errno.ENOENT, path)
+            raise failure(errno.ENOENT, *paths)
         if not native.is_directory(status):
-            raise failure(errno.ENOTDIR, path)
+            raise failure(errno.ENOTDIR, *paths)
+
+    def _ready_parent(self, key: str, path: Any) -> None:
+        self._check_parent(key, path)
+        parent = os.path.dirname(key)
         if not native.access(self.physical(parent), os.W_OK):
             raise failure(errno.EACCES, path)
         self.active = True
@@ -179,6 +183,7 @@ class ShadowStore(Overlay):
             self.forget_directories()
 
     def _remove_directory(self, key: str, path: Any) -> None:
+        self._check_parent(key, path)
         status = self.look(key)
         if status is None:
             raise failure(errno.ENOENT, path)
@@ -201,6 +206,7 @@ class ShadowStore(Overlay):
                 native.unlink(self._real(path, key), dir_fd=self._fd(dir_fd))
                 self.forget_made(key)
             else:
+                self._check_parent(key, path)
                 status = self.look(key)
                 if status is None:
                     raise failure(errno.ENOENT, path)
@@ -281,6 +287,8 @@ class ShadowStore(Overlay):
             self.forget_directories()
 
     def _check_rename(self, old: str, new: str, source: Any, target: Any, replace: bool) -> None:
+        for key in (old, new):
+            self._check_parent(key, source, target)
         status = self.look(old)
         present = self.look(new)
         if status is None:
