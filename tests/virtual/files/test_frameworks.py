@@ -16,6 +16,7 @@ GuardMaker = Callable[..., FileGuard]
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("fresh_accelerate")
 def test_accelerate_saves_and_loads_its_state(project: Path, guard_maker: GuardMaker) -> None:
     accelerate = pytest.importorskip("accelerate")
     guard_maker()

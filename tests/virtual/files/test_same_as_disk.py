@@ -62,7 +62,8 @@ def act(step: Step) -> Any:
     except shutil.Error:
         return "shutil.Error"
     except OSError as error:
-        return error.errno
+        # By path instead of by descriptor, rmtree gives another number for the same refusal (a link, a file).
+        return "refused" if what == "rmtree" else error.errno
     return None
 
 

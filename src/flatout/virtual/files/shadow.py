@@ -237,16 +237,19 @@ class ShadowStore(Overlay):
                 self._note(key)
             self.forget_directories()
 
-    def link(self, source: Any, path: Any) -> None:
+    def link(
+        self, source: Any, path: Any, *, from_fd: int | None = None, to_fd: int | None = None, **options: Any
+    ) -> None:
         """`os.link`. In the store the two names do not share later changes."""
         with self.lock, native.exemption():
-            name = self.text(source)
-            key = self.key(self.text(path), follow=False)
+            name = self.text(source, from_fd)
+            key = self.key(self.text(path, to_fd), follow=False)
             unnamed = name.startswith("/proc/self/fd/")
             origin = name if unnamed else self.key(name, follow=False)
             place = name if unnamed else self.physical(origin)
             if not self.diverts(key) and place == origin and not (self.diverts(origin) and not unnamed):
-                native.link(self._real(source, origin), self._real(path, key), follow_symlinks=unnamed)
+                places = self._real(source, origin), self._real(path, key)
+                native.link(*places, src_dir_fd=self._fd(from_fd), dst_dir_fd=self._fd(to_fd), **options)
                 self.made.add(key)
                 return
             if native.look(place) is None:
