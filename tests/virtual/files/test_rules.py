@@ -298,7 +298,7 @@ def test_many_threads(guard: FileGuard) -> None:
 
 
 def test_copies_that_do_not_fit_are_refused(guard: FileGuard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flatout.virtual.files.shadow.SPARE_BYTES", 1 << 60)
+    monkeypatch.setattr("flatout.virtual.files.changes.SPARE_BYTES", 1 << 60)
     with pytest.raises(PermissionError, match=r"TMPDIR .* --allow-writes"):
         open("notes.txt", "a")
     Path("notes.txt").write_text("replacing needs no copy")
