@@ -50,6 +50,15 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.fixture
+def fresh_accelerate() -> Iterator[None]:
+    """Accelerate keeps its state for the whole process."""
+    state = pytest.importorskip("accelerate.state")
+    state.AcceleratorState._reset_state(reset_partial_state=True)
+    yield
+    state.AcceleratorState._reset_state(reset_partial_state=True)
+
+
 class Fakes:
     """Virtual tensors as the files package knows them: real meta tensors that say they are on cuda:0."""
 
@@ -68,7 +77,7 @@ class Fakes:
         return torch.empty_like(tensor, device="meta")
 
     def empty(self, elements: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-        return torch.empty(elements, dtype=dtype, device="meta" if device.type == "cuda" else device)
+        return torch.zeros(elements, dtype=dtype, device="meta" if device.type == "cuda" else device)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Many ways to overwrite, change or delete a real file; after none of them is it different.
 
-`guard_maker` compares the whole project, byte for byte, with what it was before. Each route runs twice: before and after
-the first invented value. The script must see its own change, which `seen` asserts.
+`guard_maker` compares the whole project, byte for byte, with what it was before. Each route runs twice: before and
+after the first invented value. The script must see its own change, which each route checks.
 """
 
 from __future__ import annotations

@@ -9,12 +9,13 @@ import sys
 import tempfile
 from dataclasses import dataclass
 
-from flatout.virtual.files import audit, native, tainting
+from flatout.virtual.files import audit, native
 from flatout.virtual.files.layout import standard_layout
 from flatout.virtual.files.ops import TensorOps
 from flatout.virtual.files.patches import AfterImport, Patches
 from flatout.virtual.files.rescue import rescue_open_files
 from flatout.virtual.files.shadow import ShadowStore
+from flatout.virtual.files.tainting import reset, when_tainted
 from flatout.virtual.files.trackers import switch_off
 from flatout.virtual.files.wrap_libraries import install_libraries
 from flatout.virtual.files.wrap_os import install_os
@@ -90,7 +91,7 @@ class FileGuard:
         self._patches.restore()
         with contextlib.suppress(ValueError):
             sys.meta_path.remove(self._after)
-        tainting.reset()
+        reset()
         if os.getpid() != self._owner_process:
             return
         if self.store is not None:
@@ -136,7 +137,7 @@ def install(options: FileOptions, ops: TensorOps | None = None) -> FileGuard:
         shadow = store
         install_os(shadow, patches, PACKAGE)
         audit.watch(shadow)
-        tainting.when_tainted(lambda: rescue_open_files(shadow))
+        when_tainted(lambda: rescue_open_files(shadow))
     sys.meta_path.insert(0, after)
     return FileGuard(patches, after, folder, store)
 
@@ -148,9 +149,15 @@ def _install_tensors(ops: TensorOps, store: ShadowStore | None, patches: Patches
     install_reduce(ops, patches)
     install_load(ops, store, patches)
 
-    def safetensors_ready(module: object) -> None:
-        from flatout.virtual.files.tensor_files import install_safetensors
+    def reading(module: object) -> None:
+        from flatout.virtual.files.tensor_files import install_reading
 
-        install_safetensors(module, ops, patches, PACKAGE)
+        install_reading(module, ops, patches, PACKAGE)
 
-    after.add("safetensors.torch", safetensors_ready)
+    def writing(module: object) -> None:
+        from flatout.virtual.files.tensor_files import install_writing
+
+        install_writing(module, ops, patches, PACKAGE)
+
+    after.add("safetensors", reading)
+    after.add("safetensors.torch", writing)

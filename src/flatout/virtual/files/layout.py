@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import os
+import re
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -27,7 +29,7 @@ def code_caches() -> tuple[str, ...]:
         environment.get("HF_XET_CACHE") or os.path.join(hugging_face, "xet"),
         environment.get("TORCH_HOME") or os.path.join(cache, "torch"),
         environment.get("TORCH_EXTENSIONS_DIR") or os.path.join(cache, "torch_extensions"),
-        environment.get("TORCHINDUCTOR_CACHE_DIR") or "",
+        environment.get("TORCHINDUCTOR_CACHE_DIR") or _inductor_cache(),
         environment.get("TRITON_CACHE_DIR") or os.path.join(home, ".triton"),
         environment.get("CUDA_CACHE_PATH") or os.path.join(home, ".nv"),
         environment.get("NUMBA_CACHE_DIR") or "",
@@ -37,6 +39,15 @@ def code_caches() -> tuple[str, ...]:
         sys.pycache_prefix or "",
     ]
     return tuple(path for path in found if path)
+
+
+def _inductor_cache() -> str:
+    # Source: torch/_inductor/runtime/cache_dir_utils.py, default_cache_dir.
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return ""
+    return os.path.join(tempfile.gettempdir(), "torchinductor_" + re.sub(r'[\\/:*?"<>|]', "_", user))
 
 
 def temporary_directories() -> tuple[str, ...]:

@@ -13,10 +13,11 @@ from typing import Any
 
 import torch
 
-from flatout.virtual.files import reduce, tainting
+from flatout.virtual.files import reduce
 from flatout.virtual.files.ops import TensorOps
 from flatout.virtual.files.patches import Patches
 from flatout.virtual.files.shadow import ShadowStore
+from flatout.virtual.files.tainting import tainted
 
 
 class _Loading:
@@ -173,9 +174,9 @@ def make_save(original: Any, store: ShadowStore) -> Callable[..., Any]:
     def save(obj: Any, f: Any, *arguments: Any, **options: Any) -> Any:
         if not _is_path(f):
             return original(obj, f, *arguments, **options)
-        was_tainted = tainting.tainted()
+        was_tainted = tainted()
         result = original(obj, store.place_to_write(f), *arguments, **options)
-        if tainting.tainted() and not was_tainted:
+        if tainted() and not was_tainted:
             store.adopt(f)
         return result
 

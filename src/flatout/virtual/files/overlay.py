@@ -91,6 +91,8 @@ class Overlay:
         return self._followed(found, parent, 0)
 
     def _followed(self, key: str, parent: str, depth: int) -> str:
+        if key.startswith("/proc/"):
+            return key  # /dev/stdout and the like: what they lead to is open already
         place = self.physical(key)
         status = native.look(place)
         if status is None or not stat_bits.S_ISLNK(status.st_mode):
@@ -207,8 +209,11 @@ class Overlay:
 
     def diverts(self, key: str) -> bool:
         """Whether a change of this key goes to the store instead of the real file system."""
-        if self.layout.is_allowed(key) or below(key, self.store):
+        if below(key, self.store):
             return False
+        if self.layout.is_allowed(key):  # unless its directory is nowhere but in the store
+            parent = os.path.dirname(key)
+            return native.look(parent) is None and self.stored(parent)
         if self.active and (self.hidden(key) or self.stored(key)):
             return True
         status = native.look(key)

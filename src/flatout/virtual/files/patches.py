@@ -98,15 +98,15 @@ class AfterImport(importlib.abc.MetaPathFinder):
     """Calls an action with a module once it has been imported; at once where it is there already."""
 
     def __init__(self) -> None:
-        self._actions: dict[str, Callable[[Any], None]] = {}
+        self._actions: dict[str, list[Callable[[Any], None]]] = {}
         self._busy: set[str] = set()
 
     def add(self, name: str, action: Callable[[Any], None]) -> None:
-        """Have `action` called with the module `name`."""
+        """Have `action` called with the module `name`; actions for one module are called in the order of adding."""
         if name in sys.modules:
             action(sys.modules[name])
         else:
-            self._actions[name] = action
+            self._actions.setdefault(name, []).append(action)
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         if name not in self._actions or name in self._busy:
@@ -122,9 +122,9 @@ class AfterImport(importlib.abc.MetaPathFinder):
 
 
 class _Loader(importlib.abc.Loader):
-    def __init__(self, loader: Any, action: Callable[[Any], None]) -> None:
+    def __init__(self, loader: Any, actions: list[Callable[[Any], None]]) -> None:
         self._loader = loader
-        self._action = action
+        self._actions = actions
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
@@ -139,4 +139,5 @@ class _Loader(importlib.abc.Loader):
         with contextlib.suppress(AttributeError):
             module.__loader__ = self._loader
         self._loader.exec_module(module)
-        self._action(module)
+        for action in self._actions:
+            action(module)

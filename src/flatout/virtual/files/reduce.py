@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from flatout.virtual.files import tainting
 from flatout.virtual.files.ops import TensorOps
 from flatout.virtual.files.patches import Patches
+from flatout.virtual.files.tainting import taint
 
 _ops: TensorOps | None = None
 # Where a saved device shall come back; torch.load sets it to honour map_location.
@@ -43,7 +43,7 @@ def _rebuild_storage(elements: int, dtype: torch.dtype, device: str, values: tor
     target = torch.device(device if _place is None else _place(device))
     if values is not None:
         return values.clone() if target.type == "cpu" else _ops.to_device(values, target)
-    tainting.taint()
+    taint()
     return _ops.empty(elements, dtype, target)
 
 
@@ -66,7 +66,7 @@ def _rebuild_tensor(
 
 def reduce_virtual(tensor: torch.Tensor, ops: TensorOps) -> tuple[Any, ...]:
     """What pickle needs to know of a virtual tensor. Saving one taints the run."""
-    tainting.taint()
+    taint()
     untyped = tensor.untyped_storage()
     identity = int(untyped._cdata)
     storage = _storages.get(identity)

@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 
-from flatout.virtual.files import tainting
 from flatout.virtual.files.load import checked_device
 from flatout.virtual.files.ops import TensorOps
 from flatout.virtual.files.patches import Patches
+from flatout.virtual.files.tainting import taint
 
 NAMES = {
     torch.float64: "F64",
@@ -79,7 +79,7 @@ def _make_save(original: Any, ops: TensorOps) -> Callable[..., Any]:
     @functools.wraps(original)
     def save_file(tensors: dict[str, torch.Tensor], filename: Any, metadata: dict[str, str] | None = None) -> None:
         if any(ops.is_virtual(tensor) for tensor in tensors.values()):
-            tainting.taint()
+            taint()
             _refuse_shared(tensors)
             write_sparse(filename, tensors, metadata, ops)
         else:
@@ -148,15 +148,15 @@ def _make_open(original: Any, ops: TensorOps) -> Callable[..., Any]:
     return safe_open
 
 
-def install_safetensors(module: Any, ops: TensorOps, patches: Patches, package: str) -> None:
-    """Replace the functions of `safetensors.torch` (given as `module`) and of `safetensors`."""
-    import safetensors
+def install_reading(module: Any, ops: TensorOps, patches: Patches, package: str) -> None:
+    """Replace `safe_open` of `module`, which is `safetensors`."""
+    pair = (module.safe_open, _make_open(module.safe_open, ops))
+    patches.put(module, "safe_open", pair[1])
+    patches.rebind([pair], package)
 
-    pairs: list[tuple[Any, Any]] = [(module.save_file, _make_save(module.save_file, ops))]
-    pairs.append((safetensors.safe_open, _make_open(safetensors.safe_open, ops)))
-    for original, new in pairs:
-        name = str(original.__name__)
-        for owner in (safetensors, module):
-            if vars(owner).get(name) is original:
-                patches.put(owner, name, new)
-    patches.rebind(pairs, package)
+
+def install_writing(module: Any, ops: TensorOps, patches: Patches, package: str) -> None:
+    """Replace `save_file` of `module`, which is `safetensors.torch`."""
+    pair = (module.save_file, _make_save(module.save_file, ops))
+    patches.put(module, "save_file", pair[1])
+    patches.rebind([pair], package)

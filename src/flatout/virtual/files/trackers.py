@@ -1,7 +1,7 @@
 """Experiment trackers and model hubs hear nothing of a dry run: its losses are invented.
 
-Each is told by its own switch where it has one (checked in each project's documentation), and by replacing the call
-that a script can use to overrule the switch. Downloads are left alone: a model in the local cache must still load.
+Each is told by its own switch where it has one, and by replacing the call that a script can use to overrule the
+switch. Downloads are left alone: a model in the local cache must still load.
 """
 
 from __future__ import annotations

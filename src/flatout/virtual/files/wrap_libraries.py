@@ -182,6 +182,10 @@ def _mapped(original: Any, numpy: Any, store: ShadowStore) -> Callable[..., Any]
     return memmap
 
 
+def _open_of_the_moment(*arguments: Any, **options: Any) -> Any:
+    return builtins.open(*arguments, **options)
+
+
 def _h5py(module: Any, store: ShadowStore, patches: Patches) -> None:
     original = module.File.__init__
 
@@ -214,7 +218,7 @@ def install_libraries(store: ShadowStore, patches: Patches, after: AfterImport, 
         table: dict[Any, Any] = getattr(openers, "_file_openers", {})
         if None in table:  # savetxt and loadtxt keep the `open` of the time when NumPy was imported
             original = table[None]
-            table[None] = lambda *arguments, **options: builtins.open(*arguments, **options)
+            table[None] = _open_of_the_moment
             patches.on_restore(lambda: table.__setitem__(None, original))
 
     def ready(calls: list[NativeCall]) -> Callable[[Any], None]:

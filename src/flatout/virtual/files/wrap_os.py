@@ -190,8 +190,10 @@ def _make_os(store: ShadowStore) -> dict[str, Callable[..., Any]]:
     def symlink(src: Any, dst: Any, target_is_directory: bool = False, *, dir_fd: int | None = None) -> None:
         store.symlink(src, dst, target_is_directory, dir_fd=dir_fd)
 
-    def link(src: Any, dst: Any, **options: Any) -> None:
-        store.link(src, dst)
+    def link(
+        src: Any, dst: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None, **options: Any
+    ) -> None:
+        store.link(src, dst, from_fd=src_dir_fd, to_fd=dst_dir_fd, **options)
 
     def getcwd() -> str:
         return store.working_directory()
