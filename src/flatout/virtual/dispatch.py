@@ -461,7 +461,7 @@ def covered_names() -> set[str]:
     of: Any = torch._C._dispatch_get_registrations_for_dispatch_key
     names = set(of("CPU")) | set(of("Meta")) | set(of("CompositeExplicitAutogradNonFunctional")) | set(of("CUDA"))
     foreach = {n for n in of("CompositeExplicitAutograd") if n.startswith("aten::_foreach_")}
-    own = (names - composed_factories()) | foreach | set(_handlers)
+    own = (names - composed_factories() - _COMPOSED) | foreach | set(_handlers)
     return {n for n in own if n.startswith("aten::")} - set(of("CompositeImplicitAutograd"))
 
 
@@ -486,6 +486,12 @@ def _composed(name: str) -> Handler:
         return overload._op_dk(torch._C.DispatchKey.CompositeExplicitAutograd, *args, **kwargs)
 
     return kernel
+
+
+# Python has a shape rule for them as a whole, but C++ composes them of others on CUDA, with memory in between.
+_COMPOSED = frozenset(
+    f"aten::{name}" for name in ("binary_cross_entropy_with_logits", "logsumexp", "soft_margin_loss", "stack")
+)
 
 
 _libraries: list[Any] = []

@@ -22,7 +22,7 @@ from flatout.virtual.cuda_errors.devices import accepts_host_scalars, check_devi
 from flatout.virtual.cuda_errors.driver import invalid_device_ordinal
 from flatout.virtual.cuda_errors.dtypes import refuse
 from flatout.virtual.cuda_errors.guards import guarded
-from flatout.virtual.cuda_errors.replay import as_cuda_says
+from flatout.virtual.cuda_errors.replay import as_cuda_says, raise_if_refused
 from flatout.virtual.cuda_errors.wording import as_shown
 
 __all__ = [
@@ -32,5 +32,6 @@ __all__ = [
     "check_devices",
     "guarded",
     "invalid_device_ordinal",
+    "raise_if_refused",
     "refuse",
 ]

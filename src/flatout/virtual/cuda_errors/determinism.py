@@ -29,6 +29,7 @@ _CUBLAS = (
     " running your PyTorch application: CUBLAS_WORKSPACE_CONFIG=:4096:8 or CUBLAS_WORKSPACE_CONFIG=:16:8. For more"
     " information, go to https://docs.nvidia.com/cuda/cublas/index.html#results-reproducibility"
 )
+_MAXIMUM = 2  # what ``nn.EmbeddingBag(mode="max")`` is in C++
 _enabled = torch.are_deterministic_algorithms_enabled
 
 
@@ -71,9 +72,9 @@ def _with_weights(args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         alert("_bincount_cuda")
 
 
-def _product(args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    if _enabled() and (args[4] if len(args) > 4 else kwargs.get("reduce")) == "prod":
-        alert("scatter_reduce_cuda_prod_kernel" if torch_version() < (2, 0) else "scatter_reduce_prod_cuda_kernel")
+def _embedding_bag(args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    if _enabled() and args[7] == _MAXIMUM:
+        alert("embedding_bag_backward_cuda_max")
 
 
 def _cublas(args: Sequence[Any], kwargs: dict[str, Any]) -> None:
@@ -106,18 +107,30 @@ _ALERTS = {
     "_ctc_loss_backward": "ctc_loss_backward_gpu",
     "put_": "put_",
     "median.dim": "median CUDA with indices output",
-    "kthvalue": "kthvalue CUDA",
     "grid_sampler_2d_backward": "grid_sampler_2d_backward_cuda",
     "grid_sampler_3d_backward": "grid_sampler_3d_backward_cuda",
 }
-_PRODUCTS = "mm addmm addmm_ bmm baddbmm baddbmm_ mv addmv addmv_ dot vdot".split()
+# Which versions: the list in the documentation of each PyTorch from 2.6 to 2.14.
+_UNTIL = {
+    (2, 8): {
+        "replication_pad1d_backward": "replication_pad1d_backward_cuda",
+        "replication_pad3d_backward": "replication_pad3d_backward_cuda",
+    },
+    (2, 10): {"kthvalue": "kthvalue CUDA"},
+    (2, 13): {"max_pool3d_with_indices_backward": "max_pool3d_with_indices_backward_cuda"},
+}
+_PRODUCTS = "mm bmm baddbmm baddbmm_ mv addmv addmv_ dot vdot".split()
 
 GUARDS: dict[str, Guard] = {
     **{f"aten::{name}": _always(kernel) for name, kernel in _ALERTS.items()},
-    "aten::cumsum": _for_floats("cumsum_cuda_kernel"),
     "aten::histc": _for_floats("_histc_cuda with floating point input"),
     "aten::bincount": _with_weights,
-    "aten::scatter_reduce.two": _product,
+    "aten::_embedding_bag_dense_backward": _embedding_bag,
 }
-if torch_version() < (2, 10):  # from 2.10 cuBLAS always gets a workspace of PyTorch's own
+if torch_version() < (2, 14):
+    GUARDS["aten::cumsum"] = _for_floats("cumsum_cuda_kernel")
+for _version, _kernels in _UNTIL.items():
+    if torch_version() < _version:
+        GUARDS.update({f"aten::{name}": _always(kernel) for name, kernel in _kernels.items()})
+if torch_version() < (2, 10):  # in 2.10 the check is gone from the library
     GUARDS.update({f"aten::{name}": _cublas for name in _PRODUCTS})

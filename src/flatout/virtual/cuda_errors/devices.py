@@ -157,6 +157,7 @@ def _free(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
 _SPECIAL: dict[str, Check] = {
     "aten::mv": _mv,
     "aten::copy_": _free,
+    "aten::embedding": _free,  # its parts are checked
     "aten::set_.source_Storage_storage_offset": _free,
     **{f"aten::masked_fill{dash}.{kind}": _mask for dash in ("", "_") for kind in ("Scalar", "Tensor")},
     **{f"aten::{name}": _index for name in ("index.Tensor", "_unsafe_index.Tensor", "index.Tensor_out")},

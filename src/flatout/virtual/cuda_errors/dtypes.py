@@ -169,6 +169,18 @@ def _one(kernel: str, allowed: frozenset[torch.dtype] = _FLOATS) -> Rule:
     return rule
 
 
+def _weighted(kernel: str, weight: int, bias: int) -> Rule:
+    """A normalization whose kernel reads weight and bias as the type of its input."""
+
+    def rule(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        _need(kernel, args[0], _FLOATS)
+        for place in (weight, bias):
+            if args[place] is not None and args[place].dtype is not args[0].dtype:
+                raise _expected_scalar_type(args[0].dtype, args[place].dtype)
+
+    return rule
+
+
 def _softmax(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     _need("host_softmax", args[0], _FLOATS)
 
@@ -203,9 +215,10 @@ RULES: dict[str, Rule] = {
     **_names(_softmax, "_softmax", "_log_softmax"),
     **_names(_scaled_mm, "_scaled_mm", "_scaled_mm.out"),
     **_names(_one("GeluCUDAKernelImpl"), "gelu"),
-    **_names(_one("LayerNormKernelImpl"), "native_layer_norm"),
-    **_names(_one("GroupNormKernelImpl"), "native_group_norm"),
+    **_names(_weighted("LayerNormKernelImpl", 2, 3), "native_layer_norm"),
+    **_names(_weighted("GroupNormKernelImpl", 1, 2), "native_group_norm"),
     **_names(_one("batch_norm_stats_cuda"), "native_batch_norm"),
+    **_names(_one("normal_kernel_cuda", _WITH_COMPLEX), "normal_"),
     **_names(_one("mse_cuda"), "mse_loss"),
     **_names(_one("upsample_bilinear2d_out_frame", _FLOATS | {torch.uint8}), "upsample_bilinear2d"),
     **_names(_one("avg_pool2d_out_cuda_frame"), "avg_pool2d"),

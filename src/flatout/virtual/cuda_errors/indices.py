@@ -87,5 +87,5 @@ GUARDS: dict[str, Guard] = {
     **{f"aten::{name}": _along for name in ("index_add_", "index_copy", "index_copy_", "index_fill_.int_Scalar")},
     **{f"aten::{name}": _indexing for name in ("index.Tensor", "index_put", "index_put_", "_index_put_impl_")},
     **{f"aten::{name}": _classes for name in ("nll_loss_forward", "nll_loss2d_forward")},
-    **{f"aten::{name}": _rows for name in ("embedding", "_embedding_bag", "_embedding_bag_forward_only")},
+    **{f"aten::{name}": _rows for name in ("_embedding_bag", "_embedding_bag_forward_only")},
 }
