@@ -185,6 +185,20 @@ def _softmax(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     _need("host_softmax", args[0], _FLOATS)
 
 
+def _power(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Source: aten/src/ATen/native/Pow.cpp."""
+    base, exponent = args[:2]
+    if isinstance(exponent, int) and exponent < 0 and not (base.is_floating_point() or base.is_complex()):
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+
+
+def _random(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Source: aten/src/ATen/native/DistributionTemplates.h."""
+    low, high = args[1:3]
+    if high is not None and low >= high:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+
+
 def _scaled_mm(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     """Source: ``_scaled_mm_out_cuda`` in aten/src/ATen/native/cuda/Blas.cpp."""
     from flatout.virtual import machine as machines
@@ -212,6 +226,8 @@ RULES: dict[str, Rule] = {
     **_names(_nll_loss, "nll_loss_forward"),
     **_names(_nll_loss2d, "nll_loss2d_forward"),
     **_names(_embedding, "embedding"),
+    **_names(_power, "pow.Tensor_Scalar", "pow_.Scalar"),
+    **_names(_random, "random_.from"),
     **_names(_softmax, "_softmax", "_log_softmax"),
     **_names(_scaled_mm, "_scaled_mm", "_scaled_mm.out"),
     **_names(_one("GeluCUDAKernelImpl"), "gelu"),
