@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 import torch
 
 from flatout.errors import UnsupportedError
+from flatout.virtual import cuda_errors, values
 from flatout.virtual import machine as machines
-from flatout.virtual import values
 from flatout.virtual.tensor import (
     HOST_INDEX,
     Allocation,
@@ -217,15 +217,18 @@ def infer(op: Operator, described: _Described, args: Sequence[Any], kwargs: dict
     except TypeError:  # an argument that cannot be hashed
         key, found = None, None
     if found is None:
+        cuda_errors.refuse(op, args, kwargs)
         meta_kwargs = {
             name: meta_of(value, fresh=True) if name in op.out_names and isinstance(value, _Tensor) else to_meta(value)
             for name, value in kwargs.items()
         }
-        with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
-            try:
+        try:
+            with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
                 result = op.overload(*[to_meta(a) for a in args], **meta_kwargs)
-            except NotImplementedError as error:
-                raise _without_shape(op) from error
+        except NotImplementedError as error:
+            raise _without_shape(op) from error
+        except Exception as error:
+            raise cuda_errors.as_cuda_says(op, args, kwargs, error) from None
         returns = result if len(op.written) > 1 else (result,)
         found = [_spec_of(op, item, position) for position, item in enumerate(returns)]
         if key is not None:
@@ -275,7 +278,7 @@ def empty(size: Sequence[int], dtype: torch.dtype, index: int, stride: Sequence[
 def inferred(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, int]:
     """What comes out of the operation by PyTorch's own rules, and the native device; its errors are raised."""
     described = _describe(op, args, kwargs)
-    if described.host:
+    if described.host or described.mixed:
         check_host_tensors(op, described, args, kwargs)
     return infer(op, described, args, kwargs), described.index
 
@@ -357,28 +360,22 @@ def check_generator(kwargs: dict[str, Any]) -> None:
 
 def check_host_tensors(op: Operator, described: _Described, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     """CPU scalars may be mixed with GPU tensors, larger CPU tensors may not."""
-    from flatout.virtual.cuda_errors import device_mismatch
-
     if described.index > HOST_INDEX:
         return
-    if described.mixed:
-        raise device_mismatch(op, args, kwargs)
-    for tensor in described.host:
-        if tensor.dim() > 0 or op.name in _no_host_scalars:
-            raise device_mismatch(op, args, kwargs)
+    if not described.mixed:
+        for tensor in described.host:
+            if tensor.dim() > 0:
+                break
+        else:
+            lenient = _lenient.get(op.name)
+            if lenient is None:
+                lenient = _lenient[op.name] = cuda_errors.accepts_host_scalars(op)
+            if lenient:
+                return
+    cuda_errors.check_devices(op, args, kwargs)
 
 
-_no_host_scalars = frozenset(
-    {
-        "aten::mm",
-        "aten::bmm",
-        "aten::addmm",
-        "aten::cat",
-        "aten::embedding",
-        "aten::nll_loss_forward",
-        "aten::index_select",
-    }
-)
+_lenient: dict[str, bool] = {}
 
 
 def resize(tensor: torch.Tensor, size: Sequence[int], stride: Sequence[int] | None = None) -> None:
@@ -456,7 +453,7 @@ def _kernel(name: str, handler: Handler | None) -> Handler:
             return generic(cell[0], args, kwargs)
 
     kernel.__name__ = name
-    return kernel
+    return cuda_errors.guarded(name, kernel)
 
 
 def covered_names() -> set[str]:
@@ -464,7 +461,7 @@ def covered_names() -> set[str]:
     of: Any = torch._C._dispatch_get_registrations_for_dispatch_key
     names = set(of("CPU")) | set(of("Meta")) | set(of("CompositeExplicitAutogradNonFunctional")) | set(of("CUDA"))
     foreach = {n for n in of("CompositeExplicitAutograd") if n.startswith("aten::_foreach_")}
-    own = (names - composed_factories()) | foreach | set(_handlers)
+    own = (names - composed_factories() - _COMPOSED) | foreach | set(_handlers)
     return {n for n in own if n.startswith("aten::")} - set(of("CompositeImplicitAutograd"))
 
 
@@ -489,6 +486,12 @@ def _composed(name: str) -> Handler:
         return overload._op_dk(torch._C.DispatchKey.CompositeExplicitAutograd, *args, **kwargs)
 
     return kernel
+
+
+# Python has a shape rule for them as a whole, but C++ composes them of others on CUDA, with memory in between.
+_COMPOSED = frozenset(
+    f"aten::{name}" for name in ("binary_cross_entropy_with_logits", "logsumexp", "soft_margin_loss", "stack")
+)
 
 
 _libraries: list[Any] = []

@@ -13,6 +13,7 @@ import torch
 
 from flatout.recording.schema import Phase
 from flatout.virtual import files
+from flatout.virtual.cuda_errors.driver import invalid_device_ordinal
 from flatout.virtual.memory import DeviceMemory
 from flatout.virtual.places import user_place
 
@@ -75,7 +76,7 @@ class Machine:
         """The GPU of that number; the current one of this thread without a number."""
         number = self.thread.device_number if number is None else number
         if not 0 <= number < len(self.gpus):
-            raise _invalid_ordinal()
+            raise invalid_device_ordinal()
         return self.gpus[number]
 
     def wait(self, reason: str, *, invented: bool = False, steered: bool = False) -> None:
@@ -108,19 +109,6 @@ def _warn_of_synchronization(mode: int) -> None:
     if mode == 2:
         raise RuntimeError(text)
     warnings.warn(text, UserWarning, stacklevel=3)
-
-
-def _invalid_ordinal() -> Exception:
-    # Source: cudaErrorInvalidDevice (101), as c10/cuda reports it.
-    error: Any = getattr(torch, "AcceleratorError", RuntimeError)
-    text = (
-        "CUDA error: invalid device ordinal\n"
-        "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be "
-        "incorrect.\n"
-        "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
-        "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
-    )
-    return error(text)  # type: ignore[no-any-return]
 
 
 _current: Machine | None = None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from flatout.virtual import invented, values
+from flatout.virtual import cuda_errors, invented, values
 from flatout.virtual import machine as machines
 from flatout.virtual.dispatch import Operator, stands_in
 from flatout.virtual.tensor import HOST_INDEX, allocation_of, native_index
@@ -22,11 +23,18 @@ def covers_storage(tensor: torch.Tensor) -> bool:
     return tensor.numel() * tensor.element_size() == allocation_of(tensor).nbytes
 
 
+def _fits(size: Sequence[int], target: Sequence[int]) -> bool:
+    """Whether a tensor of that size can be broadcast to the target's."""
+    padded = (1,) * (len(target) - len(size)) + tuple(size)
+    return len(padded) == len(target) and all(n in (1, m) for n, m in zip(padded, target, strict=True))
+
+
 @stands_in("copy_")
 def copy_(op: Operator, target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
     """``target.copy_(source)``. Where the temporaries come from: aten/src/ATen/native/cuda/Copy.cu."""
     to, of = native_index(target), native_index(source)
-    torch.broadcast_shapes(target.shape, source.shape)
+    if target.shape != source.shape and not _fits(source.shape, target.shape):
+        cuda_errors.raise_if_refused(op, (target, source), {})
     if to and of:
         machines.current().operations += 1
         known = values.real(source)

@@ -1,0 +1,37 @@
+"""CUDA's own error messages, word for word, where PyTorch on a GPU raises them.
+
+    devices.py       tensors on the CPU and on the GPU in one operation
+    dtypes.py        element types that CUDA's kernels refuse and PyTorch's shape rules let pass
+    indices.py       indices out of range (a device-side assert on CUDA)
+    determinism.py   ``torch.use_deterministic_algorithms``
+    replay.py        shapes that do not fit: the text of PyTorch's C++, which its Python shape rules paraphrase
+    driver.py        what the CUDA driver itself reports
+    wording.py       how PyTorch spells types and devices
+    registry.py      what PyTorch's own table of operators says about checks
+
+`check_devices` is called for operations that mix devices, `refuse` and `as_cuda_says` when the shapes of a call are
+seen for the first time, `guarded` wraps the few kernels that are looked at on every call.
+
+CUDA is asynchronous: it reports a failed kernel at a later call. Here an error is raised at the operation that causes
+it, which is where the user has to look.
+"""
+
+from __future__ import annotations
+
+from flatout.virtual.cuda_errors.devices import accepts_host_scalars, check_devices
+from flatout.virtual.cuda_errors.driver import invalid_device_ordinal
+from flatout.virtual.cuda_errors.dtypes import refuse
+from flatout.virtual.cuda_errors.guards import guarded
+from flatout.virtual.cuda_errors.replay import as_cuda_says, raise_if_refused
+from flatout.virtual.cuda_errors.wording import as_shown
+
+__all__ = [
+    "accepts_host_scalars",
+    "as_cuda_says",
+    "as_shown",
+    "check_devices",
+    "guarded",
+    "invalid_device_ordinal",
+    "raise_if_refused",
+    "refuse",
+]
