@@ -60,6 +60,16 @@ def test_updates_by_hand_make_steps_between_backward_passes() -> None:
     assert counter.completed == 1
 
 
+def test_five_updates_by_hand_are_five_steps() -> None:
+    counter = StepCounter()
+    for _ in range(5):
+        counter.backward_begins()
+        counter.parameter_updated()
+    assert counter.completed == 4
+    assert counter.program_ends()
+    assert counter.completed == 5
+
+
 def test_accumulation_by_hand_is_one_step() -> None:
     counter = StepCounter()
     for _ in range(4):

@@ -50,12 +50,16 @@ class StepCounter:
         self._backwards += 1
         if self._updated and not self._steps:
             self._updated = False
-            self._backwards = 0
+            self._backwards = 1
             return self._complete(self.completed + 1)
         if self._backwards > BACKWARDS_WITHOUT_STEP:
             self._backwards = 0
             return self._complete(self.completed + 1)
         return False
+
+    def program_ends(self) -> bool:
+        """The program ends. Returns whether its last update by hand completed a training step."""
+        return self._updated and not self._steps and self._complete(self.completed + 1)
 
     def _complete(self, count: int) -> bool:
         grown = count > self.completed

@@ -61,6 +61,13 @@ class DryRunHook:
         self._state_bytes[id(optimizer)] = mark_optimizer(optimizer)
 
     def step_completed(self, steps: int) -> None:
+        self._note_steps(steps)
+        if steps >= self._options.steps:
+            from flatout.launch import stop_run
+
+            stop_run(f"{steps} steps done")
+
+    def _note_steps(self, steps: int) -> None:
         from flatout.virtual.places import user_place
 
         machine = self._machine
@@ -72,16 +79,15 @@ class DryRunHook:
             machine.step += 1
             operations = 0
         self._write_peak()
-        if steps >= self._options.steps:
-            from flatout.launch import stop_run
-
-            stop_run(f"{steps} steps done")
 
     def finished(self, error: BaseException | None) -> None:
         """The script ended: by itself (None), stopped by us, or with an exception."""
         if self._closed:
             return
         self._closed = True
+        counter = self._machine.steps.counter
+        if error is None and counter.program_ends():
+            self._note_steps(counter.completed)
         self._write_peak()
         self._write_facts()
         sentence = self._guard.report().sentence()
