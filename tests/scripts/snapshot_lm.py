@@ -155,8 +155,9 @@ class LanguageModel(nn.Module):
         self.norm = RMSNorm(d)
         self.head = Linear(d, vocabulary)
 
-    def forward(self, tokens):
-        x = self.embedding(tokens)
+    def forward(self, x):
+        embedded = self.embedding(x)
+        x = embedded
         for layer in self.layers:
             x = layer(x)
         x = self.norm(x)
@@ -191,7 +192,7 @@ class AdamW(torch.optim.Optimizer):
 def parse():
     parser = argparse.ArgumentParser()
     parser.add_argument("--context", type=int, default=128)
-    parser.add_argument("--inference", action="store_true", help="only forward passes, without gradients")
+    parser.add_argument("--inference", action="store_true", help="only forward passes, in inference mode")
     parser.add_argument("--autocast", action="store_true", help="bfloat16 autocast around the forward pass and the loss")
     parser.add_argument("--layers", type=int, default=24)
     parser.add_argument("--width", type=int, default=1024)
@@ -216,7 +217,7 @@ def main():
         return torch.randint(args.vocabulary, (count, args.batch_size, args.context), device=device)
 
     def run(inputs, targets):
-        with precision, torch.no_grad() if args.inference else nullcontext():
+        with precision, torch.inference_mode() if args.inference else nullcontext():
             logits = model(inputs)
             if args.inference:
                 return
@@ -225,14 +226,14 @@ def main():
         optimizer.step()
         optimizer.zero_grad()
 
-    inputs = tokens(args.warmup)
-    targets = None if args.inference else tokens(args.warmup)
-    for i in range(args.warmup):
-        run(inputs[i], None if targets is None else targets[i])
-    inputs = tokens(args.steps)
-    targets = None if args.inference else tokens(args.steps)
-    for i in range(args.steps):
-        run(inputs[i], None if targets is None else targets[i])
+    def repeat(inputs, targets):
+        for i in range(len(inputs)):
+            run(inputs[i], None if targets is None else targets[i])
+
+    warmup = tokens(args.warmup), None if args.inference else tokens(args.warmup)
+    repeat(*warmup)
+    measured = tokens(args.steps), None if args.inference else tokens(args.steps)
+    repeat(*measured)
     if device.type == "cuda":
         print(f"peak allocated {torch.cuda.max_memory_allocated()} reserved {torch.cuda.max_memory_reserved()}")
     print("done")
