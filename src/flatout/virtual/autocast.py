@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeAlias
 
 import torch
@@ -92,6 +93,7 @@ def cast(value: Any, dtype: torch.dtype) -> Any:
         and torch.is_autocast_cache_enabled()
         and dtype is torch.get_autocast_dtype("cuda")
         and not value._is_view()
+        and not (torch.is_inference_mode_enabled() and _forgets_in_inference_mode())
     )
     if not cached:
         return _plain_to(value, dtype)
@@ -101,13 +103,38 @@ def cast(value: Any, dtype: torch.dtype) -> Any:
     return found[1]
 
 
+@cache
+def _forgets_in_inference_mode() -> bool:
+    """Whether the installed PyTorch leaves cast weights out of the cache in inference mode (2.6 keeps them, 2.11 does not).
+
+    Asked of its CPU side: a weight is changed between two uses; the second use shows whether it was cast again.
+    """
+    weight = torch.nn.Parameter(torch.ones(1, 1))
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        torch.mm(weight, weight.detach())
+        weight.fill_(2.0)
+        return torch.mm(weight, torch.ones(1, 1)).item() == 2.0
+
+
 def _casting(op: Any, dtype_for: Callable[..., torch.dtype]) -> Kernel:
     def kernel(*args: Any, **kwargs: Any) -> Any:
         with _below(_KEY):
             dtype = dtype_for(args, kwargs)
-            return op(*[cast(a, dtype) for a in args], **{name: cast(value, dtype) for name, value in kwargs.items()})
+            values = [cast(a, dtype) for a in args]
+            result = op(*values, **{name: cast(value, dtype) for name, value in kwargs.items()})
+            _let_go_in_order(values)
+            return result
 
     return kernel
+
+
+def _let_go_in_order(values: list[Any]) -> None:
+    """Drop cast arguments as C++ does, the first one first (Python would begin at the end of a list)."""
+    for value in values:
+        if isinstance(value, list):
+            value.reverse()
+    values.reverse()
+    values.clear()
 
 
 def _lower(args: Any, kwargs: Any) -> torch.dtype:

@@ -10,6 +10,7 @@ from flatout.virtual import machine as machines
 from flatout.virtual.allocator import AllocatorConfiguration, CachingAllocator
 from flatout.virtual.face import cudnn, flex
 from flatout.virtual.face import install as face
+from flatout.virtual.kernels import accumulation
 from flatout.virtual.machine import Machine, VirtualGPU
 from flatout.virtual.memory import DeviceMemory
 
@@ -37,6 +38,7 @@ def boot(
     machines.install(machine)
     kernels.load()
     dispatch.register()
+    accumulation.calibrate()
     unknown = autocast.install()
     if unknown:
         machine.assume_that(

@@ -460,9 +460,22 @@ def covered_names() -> set[str]:
     """Operators that need a kernel of ours at the backend's key: those that do not come apart in C++ there."""
     of: Any = torch._C._dispatch_get_registrations_for_dispatch_key
     names = set(of("CPU")) | set(of("Meta")) | set(of("CompositeExplicitAutogradNonFunctional")) | set(of("CUDA"))
-    foreach = {n for n in of("CompositeExplicitAutograd") if n.startswith("aten::_foreach_")}
-    own = (names - composed_factories() - _COMPOSED) | foreach | set(_handlers)
-    return {n for n in own if n.startswith("aten::")} - set(of("CompositeImplicitAutograd"))
+    explicit = {n for n in of("CompositeExplicitAutograd") if n.startswith("aten::")}
+    kept = {n for n in explicit if n.startswith("aten::_foreach_")} | (explicit & _CUDA_KERNELS)
+    ours = {n for n in names | kept if n.startswith("aten::")} - set(of("CompositeImplicitAutograd")) - (explicit - kept)
+    # A stand-in is also wanted for what has a kernel of its own on CUDA and comes apart on every other device.
+    return ours | {n for n in _handlers if n.startswith("aten::")}
+
+
+# Operators that C++ puts together from others on most devices, while CUDA has a kernel of its own for them (as all of
+# ``_foreach_*``). Source: the registrations for CUDA in the CUDA builds of PyTorch 2.6 and 2.14.
+_CUDA_KERNELS = frozenset(
+    f"aten::{name}"
+    for name in (
+        "_chunk_cat", "_chunk_cat.out", "_grouped_mm", "addr", "addr.out", "all.dims", "all.dims_out", "any.dims", "any.dims_out",
+        "convolution_backward", "linalg__powsum", "native_group_norm", "native_layer_norm", "split_with_sizes_copy.out",
+    )
+)  # fmt: skip
 
 
 def composed_factories() -> set[str]:
@@ -486,12 +499,6 @@ def _composed(name: str) -> Handler:
         return overload._op_dk(torch._C.DispatchKey.CompositeExplicitAutograd, *args, **kwargs)
 
     return kernel
-
-
-# Python has a shape rule for them as a whole, but C++ composes them of others on CUDA, with memory in between.
-_COMPOSED = frozenset(
-    f"aten::{name}" for name in ("binary_cross_entropy_with_logits", "logsumexp", "soft_margin_loss", "stack")
-)
 
 
 _libraries: list[Any] = []
