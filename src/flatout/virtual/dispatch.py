@@ -462,10 +462,13 @@ def _kernel(name: str, handler: Handler | None) -> Handler:
 def covered_names() -> set[str]:
     """Operators that need a kernel of ours at the backend's key: those that do not come apart in C++ there."""
     of: Any = torch._C._dispatch_get_registrations_for_dispatch_key
-    names = set(of("CPU")) | set(of("Meta")) | set(of("CompositeExplicitAutogradNonFunctional")) | set(of("CUDA"))
+    own = set(of("CPU")) | set(of("CUDA"))
+    names = own | set(of("Meta")) | set(of("CompositeExplicitAutogradNonFunctional"))
     foreach = {n for n in of("CompositeExplicitAutograd") if n.startswith("aten::_foreach_")}
-    own = (names - composed_factories()) | foreach | set(_handlers)
-    return {n for n in own if n.startswith("aten::")} - set(of("CompositeImplicitAutograd"))
+    # Some that come apart elsewhere have a kernel of their own on CUDA (and then mostly on the CPU too), as silu_backward.
+    apart = (set(of("CompositeImplicitAutograd")) | set(of("CompositeExplicitAutograd"))) - own - foreach
+    ours = (names | foreach) - apart - composed_factories() | set(_handlers)
+    return {n for n in ours if n.startswith("aten::")}
 
 
 def composed_factories() -> set[str]:
