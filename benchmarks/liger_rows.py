@@ -31,6 +31,7 @@ GPUS = {
     "NVIDIA GeForce RTX 4090": "rtx 4090",
 }
 NOT_EXPRESSED = {
+    "embedding": "12 to 15 GB were left in the process by what had run before, so the rows do not stand alone",
     "fused_moe": "needs the grouped matrix product of a mixture of experts",
     "fused_neighborhood_attention": "the reference builds its mask in Python from the positions; not written here yet",
     "llama4_rope": "complex rotations in Hugging Face's Llama 4 code, which changed between the versions",
@@ -155,16 +156,13 @@ def kl_div(config: dict[str, Any], mode: str) -> Step:
 def jsd(config: dict[str, Any], mode: str) -> Step:
     import torch
 
-    divergence = torch.nn.KLDivLoss(reduction="none", log_target=True)
+    divergence = torch.nn.KLDivLoss(reduction="batchmean", log_target=True)
 
-    def loss(log_q: Any, log_p: Any) -> Any:
-        log_p, log_q = log_p.to(torch.float), log_q.to(torch.float)
+    def loss(log_p: Any, log_q: Any) -> Any:
         log_p, log_q = log_p.view(-1, log_p.size(-1)), log_q.view(-1, log_q.size(-1))
-        middle = torch.lerp(torch.exp(log_q), torch.exp(log_p), 0.5)
-        result = 0.5 * divergence(torch.log(middle), log_p).sum(dim=-1) + 0.5 * divergence(
-            torch.log(middle), log_q
-        ).sum(dim=-1)
-        return (result / log_q.shape[0]).sum()
+        middle = 0.5 * (torch.exp(log_p) + torch.exp(log_q))
+        log_middle = torch.log(middle)
+        return 0.5 * (divergence(log_middle, log_p) + divergence(log_middle, log_q))
 
     return _loss(config, loss, log_input=True, log_target=True)
 
@@ -299,19 +297,6 @@ def relu_squared(config: dict[str, Any], mode: str) -> Step:
     return full
 
 
-def embedding(config: dict[str, Any], mode: str) -> Step:
-    import torch
-
-    layers = [torch.nn.Embedding(config["V"], config["D"]).to("cuda") for _ in range(2)]
-    tokens = torch.randint(0, config["V"], (config["B"], config["T"]), device="cuda")
-
-    def full() -> None:
-        output = layers[0](tokens)
-        output.backward(torch.randn_like(output))
-
-    return full
-
-
 def gated(config: dict[str, Any], mode: str) -> Step:
     """Hugging Face's ``LlamaMLP``, for the rows `swiglu`, `geglu` and their tiled variants."""
     import torch
@@ -367,7 +352,7 @@ def rope(config: dict[str, Any], mode: str) -> Step:
         first, second = x[..., : x.shape[-1] // 2], x[..., x.shape[-1] // 2 :]
         return torch.cat((-second, first), dim=-1)
 
-    def full() -> None:
+    def full(kept: Any = (frequencies, positions)) -> None:
         c, s = cos.unsqueeze(1), sin.unsqueeze(1)
         q_out, k_out = (q * c) + (rotated(q) * s), (k * c) + (rotated(k) * s)
         torch.autograd.grad((q_out, k_out), (q, k), (dq, dk), allow_unused=True, retain_graph=True)
@@ -386,7 +371,6 @@ OPERATORS: dict[str, Setup] = {
     "megatron_rms_norm": megatron_rms_norm,
     "megatron_swiglu": megatron_swiglu,
     "relu_squared": relu_squared,
-    "embedding": embedding,
     "swiglu": gated,
     "geglu": gated,
     "tiled_swiglu": gated,
