@@ -9,7 +9,6 @@ left alone: they come here in parts, as they reach CUDA.
 from __future__ import annotations
 
 import warnings
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -17,7 +16,7 @@ import torch
 
 from flatout.errors import UnsupportedError
 from flatout.virtual import machine as machines
-from flatout.virtual import values
+from flatout.virtual import randomness, values
 from flatout.virtual.tensor import (
     HOST_INDEX,
     Allocation,
@@ -80,9 +79,6 @@ class Operator:
             for returned in schema.returns
         )
 
-
-gpu_generators: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-"""The generators of virtual GPUs, by their address in C++ (which hands them to kernels in other Python objects)."""
 
 _operators: dict[str, Operator] = {}
 _specs: dict[Any, Any] = {}
@@ -351,7 +347,7 @@ def index_named(device: torch.device | None) -> int:
 def check_generator(kwargs: dict[str, Any]) -> None:
     """A generator must be the GPU's. Source of the text: check_generator in aten/src/ATen/core/Generator.h."""
     generator = kwargs.get("generator")
-    if generator is not None and generator._cdata not in gpu_generators:
+    if generator is not None and randomness.source_of(generator) is None:
         raise RuntimeError("Expected a 'cuda' device type for generator but found 'cpu'")
 
 
