@@ -221,12 +221,47 @@ def infer(op: Operator, described: _Described, args: Sequence[Any], kwargs: dict
             try:
                 result = op.overload(*[to_meta(a) for a in args], **meta_kwargs)
             except NotImplementedError as error:
-                raise _without_shape(op) from error
+                result = _tried_on_cpu(op, args, kwargs)
+                if result is None:
+                    raise _without_shape(op) from error
         returns = result if len(op.written) > 1 else (result,)
         found = [_spec_of(op, item, position) for position, item in enumerate(returns)]
         if key is not None:
             _specs[key] = found
     return found
+
+
+# Up to what size of its arguments an operator is run on the CPU only to learn the shape of its result.
+_TRIAL_LIMIT_BYTES = 64 << 20
+_dynamic = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
+
+
+def _tried_on_cpu(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """What an operator of PyTorch's without a meta kernel gives on the CPU, from made-up content; None where it fails."""
+    if not op.name.startswith("aten::") or any(tag in op.overload.tags for tag in _dynamic):
+        return None
+    spent = 0
+
+    def stand_in(value: Any) -> Any:
+        nonlocal spent
+        if isinstance(value, _Tensor):
+            spent += value.numel() * value.element_size()
+            if spent > _TRIAL_LIMIT_BYTES:
+                raise MemoryError
+            content = torch.zeros if not value.is_floating_point() else torch.ones
+            return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).copy_(
+                content((), dtype=value.dtype)
+            )
+        if isinstance(value, (list, tuple)):
+            return type(value)([stand_in(item) for item in value])
+        if isinstance(value, torch.device):
+            return torch.device("cpu")
+        return None if isinstance(value, torch.Generator) else value
+
+    try:
+        return op.overload(*[stand_in(a) for a in args], **{name: stand_in(value) for name, value in kwargs.items()})
+    except (RuntimeError, MemoryError):
+        return None
 
 
 def _without_shape(op: Operator) -> UnsupportedError:

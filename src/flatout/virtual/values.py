@@ -182,7 +182,8 @@ def _run_for_real(op: Operator, args: Sequence[Any], kwargs: dict[str, Any], res
 
 def _know_all(result: Any, content: Any) -> None:
     if isinstance(result, _Tensor):
-        if allocation_of(result).nbytes <= limit_bytes(result.dtype):
+        # Some operators give outputs of other sizes on the CPU than on CUDA (what batch norm saves in evaluation).
+        if allocation_of(result).nbytes <= limit_bytes(result.dtype) and content.shape == result.shape:
             know(result, content)
     elif isinstance(result, (list, tuple)):
         for one, its_content in zip(result, content):
