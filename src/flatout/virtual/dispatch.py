@@ -9,14 +9,13 @@ left alone: they come here in parts, as they reach CUDA.
 from __future__ import annotations
 
 import warnings
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import torch
 
 from flatout.errors import UnsupportedError
-from flatout.virtual import cuda_errors, values
+from flatout.virtual import cuda_errors, randomness, values
 from flatout.virtual import machine as machines
 from flatout.virtual.tensor import (
     HOST_INDEX,
@@ -80,9 +79,6 @@ class Operator:
             for returned in schema.returns
         )
 
-
-gpu_generators: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-"""The generators of virtual GPUs, by their address in C++ (which hands them to kernels in other Python objects)."""
 
 _operators: dict[str, Operator] = {}
 _specs: dict[Any, Any] = {}
@@ -226,7 +222,9 @@ def infer(op: Operator, described: _Described, args: Sequence[Any], kwargs: dict
             with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
                 result = op.overload(*[to_meta(a) for a in args], **meta_kwargs)
         except NotImplementedError as error:
-            raise _without_shape(op) from error
+            result = _tried_on_cpu(op, args, kwargs)
+            if result is None:
+                raise _without_shape(op) from error
         except Exception as error:
             raise cuda_errors.as_cuda_says(op, args, kwargs, error) from None
         returns = result if len(op.written) > 1 else (result,)
@@ -234,6 +232,39 @@ def infer(op: Operator, described: _Described, args: Sequence[Any], kwargs: dict
         if key is not None:
             _specs[key] = found
     return found
+
+
+# Up to what size of its arguments an operator is run on the CPU only to learn the shape of its result.
+_TRIAL_LIMIT_BYTES = 64 << 20
+_dynamic = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
+
+
+def _tried_on_cpu(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """What an operator of PyTorch's without a meta kernel gives on the CPU, from made-up content; None where it fails."""
+    if not op.name.startswith("aten::") or any(tag in op.overload.tags for tag in _dynamic):
+        return None
+    spent = 0
+
+    def stand_in(value: Any) -> Any:
+        nonlocal spent
+        if isinstance(value, _Tensor):
+            spent += value.numel() * value.element_size()
+            if spent > _TRIAL_LIMIT_BYTES:
+                raise MemoryError
+            content = torch.zeros if not value.is_floating_point() else torch.ones
+            return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).copy_(
+                content((), dtype=value.dtype)
+            )
+        if isinstance(value, (list, tuple)):
+            return type(value)([stand_in(item) for item in value])
+        if isinstance(value, torch.device):
+            return torch.device("cpu")
+        return None if isinstance(value, torch.Generator) else value
+
+    try:
+        return op.overload(*[stand_in(a) for a in args], **{name: stand_in(value) for name, value in kwargs.items()})
+    except (RuntimeError, MemoryError):
+        return None
 
 
 def _without_shape(op: Operator) -> UnsupportedError:
@@ -354,7 +385,7 @@ def index_named(device: torch.device | None) -> int:
 def check_generator(kwargs: dict[str, Any]) -> None:
     """A generator must be the GPU's. Source of the text: check_generator in aten/src/ATen/core/Generator.h."""
     generator = kwargs.get("generator")
-    if generator is not None and generator._cdata not in gpu_generators:
+    if generator is not None and randomness.source_of(generator) is None:
         raise RuntimeError("Expected a 'cuda' device type for generator but found 'cpu'")
 
 
@@ -491,7 +522,11 @@ def composed_factories() -> set[str]:
 
 def _names_device(name: str) -> bool:
     short, _, overload = name[len("aten::") :].partition(".")
-    found = getattr(getattr(torch.ops.aten, short, None), overload or "default", None) if name.startswith("aten::") else None
+    found = (
+        getattr(getattr(torch.ops.aten, short, None), overload or "default", None)
+        if name.startswith("aten::")
+        else None
+    )
     return found is not None and any(argument.name == "device" for argument in found._schema.arguments)
 
 

@@ -16,7 +16,9 @@ _MEMORY = memory_functions.FUNCTIONS
 
 
 def _set_stream(stream: Any) -> None:
-    torch.cuda.set_stream(torch.cuda.Stream(stream_id=stream.stream_id, device_index=stream.device_index, device_type=1))
+    torch.cuda.set_stream(
+        torch.cuda.Stream(stream_id=stream.stream_id, device_index=stream.device_index, device_type=1)
+    )
 
 
 def _memory_info(number: int) -> tuple[int, int]:

@@ -78,6 +78,8 @@ def install(patches: Patches) -> None:
         patches.set(real, "version", lambda: version)
     patches.set(torch.backends.cuda, "is_flash_attention_available", lambda: True)
     rates = machines.current().gpu().specification.compute_capability
-    patches.set(torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation or rates >= (8, 0))
+    patches.set(
+        torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation or rates >= (8, 0)
+    )
     if hasattr(torch.cuda, "is_tf32_supported"):
         patches.set(torch.cuda, "is_tf32_supported", lambda: rates >= (8, 0))

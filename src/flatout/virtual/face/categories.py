@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.nn.modules.module import register_module_buffer_registration_hook, register_module_parameter_registration_hook
+from torch.nn.modules.module import (
+    register_module_buffer_registration_hook,
+    register_module_parameter_registration_hook,
+)
 
 from flatout.virtual.categories import mark
 from flatout.virtual.face.patches import Patches

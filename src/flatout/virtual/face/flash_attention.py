@@ -33,7 +33,9 @@ def flash_attn_func(
 ) -> torch.Tensor:
     """Attention over ``(batch, sequence, heads, head_size)``, float16 or bfloat16 only, as flash-attn has it."""
     if return_attn_probs or options.get("alibi_slopes") is not None:
-        raise UnsupportedError("flash_attn_func with return_attn_probs or alibi_slopes is not modelled on the virtual GPU")
+        raise UnsupportedError(
+            "flash_attn_func with return_attn_probs or alibi_slopes is not modelled on the virtual GPU"
+        )
     if q.dtype not in (torch.float16, torch.bfloat16):
         raise RuntimeError("FlashAttention only support fp16 and bf16 data type")
     machines.current().assume_that(_NOTE)

@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
+import secrets
 import struct
 from typing import Any
 
 import torch
 
-from flatout.virtual import dispatch
 from flatout.virtual import machine as machines
+from flatout.virtual import randomness
 from flatout.virtual.face.patches import Patches
 
 _PLAIN = torch.Generator
 # Source: c10/core/GeneratorImpl.h, default_rng_seed_val.
 _DEFAULT_SEED = 67280421310721
+# Philox, CUDA's generator, draws four numbers at once.
+_NUMBERS_AT_ONCE = 4
+# Any odd numbers spread seed and offset over the bits. These are those of Knuth's linear congruential generator, MMIX.
+_MULTIPLIER, _INCREMENT = 6364136223846793005, 1442695040888963407
 
 
 class CUDAGenerator(_PLAIN):
     """A generator of the GPU. Its state is CUDA's: a seed and an offset, 16 bytes.
 
-    The numbers themselves come from a CPU generator underneath, seeded with the same seed.
+    The numbers of each operation come from a CPU generator that is seeded from both.
     """
 
     def __new__(cls, number: int = 0) -> Any:
         self = _PLAIN.__new__(cls, device="cpu")
         self.number = number
         self.offset = 0
-        _PLAIN.manual_seed(self, _DEFAULT_SEED)
-        dispatch.gpu_generators[self._cdata] = self
+        self._seed = _DEFAULT_SEED
+        randomness.register(self._cdata, self)
         return self
 
     number: int
     offset: int
+    _seed: int
 
     def __init__(self, number: int = 0) -> None: ...
 
@@ -42,13 +48,24 @@ class CUDAGenerator(_PLAIN):
 
     def manual_seed(self, seed: int) -> Any:
         """Begin again from this seed."""
+        self._seed = int(seed)
         self.offset = 0
-        return _PLAIN.manual_seed(self, seed)
+        return self
 
     def seed(self) -> int:
         """Begin again from a random seed, and say which."""
-        self.offset = 0
-        return _PLAIN.seed(self)
+        self.manual_seed(secrets.randbits(52))
+        return self._seed
+
+    def initial_seed(self) -> int:
+        """The seed that it began from."""
+        return self._seed
+
+    def next_seed(self) -> int:
+        """What decides the numbers of one operation; the next operation gets others."""
+        mixed = (self._seed * _MULTIPLIER + self.offset * _INCREMENT) & (2**63 - 1)
+        self.offset += _NUMBERS_AT_ONCE
+        return mixed
 
     def get_offset(self) -> int:
         """How many numbers were drawn."""
@@ -71,8 +88,7 @@ class CUDAGenerator(_PLAIN):
             raise RuntimeError("RNG state is wrong size")
         content = bytes(new_state.cpu().tolist())
         seed, offset = struct.unpack("<Qq", content.ljust(16, b"\0"))
-        _PLAIN.manual_seed(self, seed - 2**64 if seed >= 2**63 else seed)
-        self.offset = offset
+        self._seed, self.offset = (seed - 2**64 if seed >= 2**63 else seed), offset
         return self
 
     def clone_state(self) -> Any:
@@ -112,5 +128,6 @@ def construct_generator(cls: type, *args: Any, **kwargs: Any) -> Any:
 def install(patches: Patches) -> None:
     """Give each GPU its default generator."""
     made = tuple(CUDAGenerator(gpu.number) for gpu in machines.current().gpus)
+    randomness.set_default(made[0])
     patches.set(torch.cuda, "default_generators", made)
     patches.set(torch._C, "_accelerator_getDefaultGenerator", lambda number: made[number])
