@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import stat as stat_bits
 import sys
-import tempfile
 from dataclasses import dataclass
+from multiprocessing.util import Finalize
 
 from flatout.virtual.files import audit, native
+from flatout.virtual.files.folder import make_folder
 from flatout.virtual.files.layout import standard_layout
 from flatout.virtual.files.ops import TensorOps
 from flatout.virtual.files.patches import AfterImport, Patches
@@ -86,7 +88,10 @@ class FileGuard:
 
     def uninstall(self) -> None:
         """Restore everything. In a forked child the store is left to the parent. Safe to call twice."""
+        if self._last_report is not None:
+            return
         self._last_report = self.report()
+        atexit.unregister(self.uninstall)
         audit.stop()
         self._patches.restore()
         with contextlib.suppress(ValueError):
@@ -120,7 +125,7 @@ def install(options: FileOptions, ops: TensorOps | None = None) -> FileGuard:
     """
     patches = Patches()
     after = AfterImport()
-    folder = os.path.realpath(tempfile.mkdtemp(prefix="flatout-files-"))
+    folder = make_folder()
     store: ShadowStore | None = None
     allowed = (*options.allowed, folder)
     layout = standard_layout(temporary=options.temporary, allowed=allowed, protected=options.protected)
@@ -139,7 +144,11 @@ def install(options: FileOptions, ops: TensorOps | None = None) -> FileGuard:
         audit.watch(shadow)
         when_tainted(lambda: rescue_open_files(shadow))
     sys.meta_path.insert(0, after)
-    return FileGuard(patches, after, folder, store)
+    guard = FileGuard(patches, after, folder, store)
+    # Both ways in which a process ends: as a program, and as a worker of multiprocessing (which skips atexit).
+    atexit.register(guard.uninstall)
+    Finalize(None, guard.uninstall, exitpriority=-100)
+    return guard
 
 
 def _install_tensors(ops: TensorOps, store: ShadowStore | None, patches: Patches, after: AfterImport) -> None:

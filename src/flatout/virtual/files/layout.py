@@ -82,10 +82,10 @@ class Layout:
         return any(mark in key.split(os.sep) for mark in CACHE_MARKS if mark in key)
 
     def is_temporary(self, key: str) -> bool:
-        """Whether this path is scratch: in a temporary directory and in nobody's project."""
-        if not any(below(key, root) for root in self.temporary):
-            return False
-        return not any(below(key, root) for root in self.protected)
+        """Whether this path is scratch: the innermost root that it is in is a temporary one."""
+        scratch = max((len(root) for root in self.temporary if below(key, root)), default=-1)
+        project = max((len(root) for root in self.protected if below(key, root)), default=-1)
+        return scratch >= 0 and scratch >= project
 
 
 def real_path(path: str) -> str:
@@ -101,13 +101,10 @@ def standard_layout(
 ) -> Layout:
     """The layout of this machine and user.
 
-    `temporary` and `protected` stand in for the system's temporary directories and the working directory. A protected
-    directory that contains a temporary one (working in ``/``) is dropped: it would protect scratch files too.
+    `temporary` and `protected` stand in for the system's temporary directories and the working directory.
     """
-    temporaries = tuple(real_path(root) for root in (temporary_directories() if temporary is None else temporary))
-    guarded = tuple(real_path(root) for root in ((os.getcwd(),) if protected is None else protected))
     return Layout(
-        temporary=temporaries,
+        temporary=tuple(real_path(root) for root in (temporary_directories() if temporary is None else temporary)),
         allowed=tuple(real_path(root) for root in (*allowed, *code_caches())) + SPECIAL_ROOTS,
-        protected=tuple(root for root in guarded if not any(below(scratch, root) for scratch in temporaries)),
+        protected=tuple(real_path(root) for root in ((os.getcwd(),) if protected is None else protected)),
     )
