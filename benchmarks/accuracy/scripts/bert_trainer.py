@@ -16,7 +16,7 @@ parser.add_argument("--checkpointing", action="store_true")
 parser.add_argument("--fp16", action="store_true")
 parser.add_argument("--optimizer", choices=["adamw", "adafactor"], default="adamw")
 parser.add_argument("--steps", type=int, default=3)
-parser.add_argument("--set-to-none", action="store_true", help="zero_grad's default since torch 2.0")
+parser.add_argument("--like-torch-1.10", dest="old", action="store_true", help="keep in memory what PyTorch 1.10 kept")
 args = parser.parse_args()
 
 
@@ -32,7 +32,35 @@ config = BertConfig(
     hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096, attn_implementation="eager"
 )
 model = BertForSequenceClassification(config)
-if not args.set_to_none:
+
+
+class OldSoftmax(torch.autograd.Function):
+    """Softmax as it was before PyTorch 1.11: its backward took the input too, only to read its dtype."""
+
+    @staticmethod
+    def forward(ctx, input, dim):
+        result = torch._softmax(input, dim, False)
+        ctx.save_for_backward(input, result)
+        ctx.dim = dim
+        return result
+
+    @staticmethod
+    def backward(ctx, grad):
+        input, result = ctx.saved_tensors
+        return torch._softmax_backward_data(grad, result, ctx.dim, input.dtype), None
+
+
+def old_softmax(input, dim=None, dtype=None):
+    if dtype is not None:
+        input = input.to(dtype)
+    elif torch.is_autocast_enabled("cuda"):
+        input = input.float()
+    return OldSoftmax.apply(input, dim)
+
+
+if args.old:
+    torch.nn.functional.softmax = old_softmax
+    # Gradients were zeroed in place.
     plain_zero_grad = model.zero_grad
     model.zero_grad = lambda set_to_none=False: plain_zero_grad(set_to_none=False)
 
