@@ -8,7 +8,7 @@ import signal
 import sys
 
 import pytest
-from conftest import Bench
+from launch_bench import Bench
 
 from flatout.errors import ScriptError, UnsupportedError
 from flatout.launch import Target

@@ -9,7 +9,7 @@ import os
 import sys
 
 import pytest
-from conftest import Bench
+from launch_bench import Bench
 
 from flatout.launch import Target
 

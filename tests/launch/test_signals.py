@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
-from conftest import Bench
+from launch_bench import Bench
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 

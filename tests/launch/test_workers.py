@@ -6,7 +6,7 @@ import os
 import sys
 
 import pytest
-from conftest import Bench
+from launch_bench import Bench
 
 SPAWNING = """
     import multiprocessing, sys

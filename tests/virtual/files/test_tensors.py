@@ -99,7 +99,7 @@ def real_checkpoint(project: Path) -> Path:
 @pytest.mark.parametrize(
     "where",
     ["cuda", "cuda:0", CUDA, torch.device("cuda"), {"cpu": "cuda:0"}, lambda s, _: s.cuda(), lambda s, _: s.cuda(0)],
-    ids=str,
+    ids=lambda where: getattr(where, "__name__", str(where)),
 )
 def test_real_checkpoints_move_to_the_virtual_gpu(
     where: Any, weights_only: bool, real_checkpoint: Path, tensors: TensorOps, fakes: Any
@@ -113,7 +113,7 @@ def test_real_checkpoints_move_to_the_virtual_gpu(
     assert not tainted()
 
 
-@pytest.mark.parametrize("where", [None, "cpu", torch.device("cpu"), lambda s, _: s, {"cuda:0": "cpu"}], ids=str)
+@pytest.mark.parametrize("where", [None, "cpu", torch.device("cpu"), lambda s, _: s, {"cuda:0": "cpu"}], ids=lambda where: getattr(where, "__name__", str(where)))
 def test_real_checkpoints_stay_on_the_cpu(where: Any, real_checkpoint: Path, tensors: TensorOps) -> None:
     loaded = torch.load(real_checkpoint, map_location=where)
     assert loaded["w"].tolist() == [0, 1, 2, 3, 4, 5]
