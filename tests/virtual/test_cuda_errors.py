@@ -65,6 +65,13 @@ def names() -> dict[str, Any]:
     }
 
 
+def quietly(code: str) -> None:
+    """Run the code of a row; what PyTorch warns of is not its subject."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec(code, names())
+
+
 def kinds(row: Row) -> tuple[type[BaseException], ...]:
     """The exception types that a row allows (which one it is can depend on PyTorch's version)."""
     if row.error == "accelerator":
@@ -73,21 +80,25 @@ def kinds(row: Row) -> tuple[type[BaseException], ...]:
         return (RuntimeError,) if VERSION < (2, 7) else (NotImplementedError,)
     if row.error == "RuntimeError or not implemented":
         return (RuntimeError, NotImplementedError)
-    return ({"IndexError": IndexError, "TypeError": TypeError, "ValueError": ValueError, "AssertionError": AssertionError}.get(row.error, RuntimeError),)
+    return (
+        {
+            "IndexError": IndexError,
+            "TypeError": TypeError,
+            "ValueError": ValueError,
+            "AssertionError": AssertionError,
+        }.get(row.error, RuntimeError),
+    )
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_golden(row: Row, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_golden(row: Row, booted: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     if not row.applies(VERSION):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            exec(row.code, names())
+        quietly(row.code)
         return
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     monkeypatch.delenv("CUDA_LAUNCH_BLOCKING", raising=False)
-    with warnings.catch_warnings(), pytest.raises(BaseException) as caught:  # noqa: PT011
-        warnings.simplefilter("ignore")
-        exec(row.code, names())
+    with pytest.raises(BaseException) as caught:  # noqa: PT011
+        quietly(row.code)
     assert str(caught.value) == row.text(VERSION)
     assert type(caught.value) in kinds(row)
 
@@ -125,31 +136,34 @@ LEGAL = [
 
 
 @pytest.mark.parametrize("code", LEGAL)
-def test_what_cuda_allows_goes_through(code: str, machine: Machine) -> None:
+def test_what_cuda_allows_goes_through(code: str, booted: Machine) -> None:
     exec(code, names())
 
 
-def test_warn_only(machine: Machine) -> None:
-    with deterministic(warn_only=True), pytest.warns(UserWarning, match="does not have a deterministic implementation") as said:
+def test_warn_only(booted: Machine) -> None:
+    with (
+        deterministic(warn_only=True),
+        pytest.warns(UserWarning, match="does not have a deterministic implementation") as said,
+    ):
         torch.randn(9, device="cuda").histc(4)
     assert str(said[0].message).startswith("_histc_cuda with floating point input does not have")
 
 
 @pytest.mark.skipif(VERSION >= (2, 10), reason="PyTorch from 2.10 on needs no setting for cuBLAS")
-def test_cublas_setting_satisfies(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cublas_setting_satisfies(booted: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     with deterministic():
         torch.randn(2, 2, device="cuda") @ torch.randn(2, 2, device="cuda")
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions have notes from Python 3.11 on")
-def test_a_note_says_which_index(machine: Machine) -> None:
+def test_a_note_says_which_index(booted: Machine) -> None:
     with pytest.raises(RuntimeError) as caught:
         torch.nn.functional.cross_entropy(torch.randn(2, 3, device="cuda"), torch.tensor([0, 7], device="cuda"))
     assert caught.value.__notes__ == ["flatout: class 7 is out of range: there are 3"]
 
 
-def test_launch_blocking_drops_the_remark(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_launch_blocking_drops_the_remark(booted: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
     with pytest.raises(RuntimeError) as caught:
         torch.randn(3, device="cuda")[torch.tensor([5], device="cuda")]
@@ -162,10 +176,12 @@ def test_devices_are_shown_as_a_script_sees_them() -> None:
     assert as_shown("found input tensor at meta:1 and hidden tensor at meta:100") == (
         "found input tensor at cuda:0 and hidden tensor at cpu"
     )
-    assert as_shown("got MetaHalfType, MetaBFloat16Type on meta") == "got torch.cuda.HalfTensor, CUDABFloat16Type on meta"
+    assert (
+        as_shown("got MetaHalfType, MetaBFloat16Type on meta") == "got torch.cuda.HalfTensor, CUDABFloat16Type on meta"
+    )
 
 
-def test_an_error_is_raised_at_the_users_line(machine: Machine) -> None:
+def test_an_error_is_raised_at_the_users_line(booted: Machine) -> None:
     def users_function() -> None:
         torch.randn(2, device="cuda") + torch.randn(2)
 
@@ -179,10 +195,16 @@ def page() -> str:
     """The table of docs/device-errors.md."""
     lines = []
     for name, family in FAMILIES.items():
-        lines += [f"### {name.capitalize()}", "", "| mistake | provoked by | PyTorch says | source |", "|---|---|---|---|"]
+        lines += [
+            f"### {name.capitalize()}",
+            "",
+            "| mistake | provoked by | PyTorch says | source |",
+            "|---|---|---|---|",
+        ]
         for row in family.ROWS:
             texts = [
-                (f"from {since[0]}.{since[1]}: " if len(row.texts) > 1 else "") + f"`{text.splitlines()[0]}`{' ...' if chr(10) in text.rstrip() else ''}"
+                (f"from {since[0]}.{since[1]}: " if len(row.texts) > 1 else "")
+                + f"`{text.splitlines()[0]}`{' ...' if chr(10) in text.rstrip() else ''}"
                 for since, text in row.texts.items()
             ]
             until = f" (until {row.until[0]}.{row.until[1]})" if row.until else ""

@@ -224,6 +224,7 @@ def infer(op: Operator, described: _Described, args: Sequence[Any], kwargs: dict
         except NotImplementedError as error:
             result = _tried_on_cpu(op, args, kwargs)
             if result is None:
+                cuda_errors.raise_if_refused(op, args, kwargs)
                 raise _without_shape(op) from error
         except Exception as error:
             raise cuda_errors.as_cuda_says(op, args, kwargs, error) from None

@@ -38,8 +38,20 @@ ROWS = [
         wrapper("mat1", "wrapper_CUDA_addmm", "cuda:0", "cpu"),
         f"{_TABLE}; github.com/haotian-liu/LLaVA/issues/1081",
     ),
-    Row("batched product", "torch.bmm(gpu(1, 2, 2), cpu(1, 2, 2))", "RuntimeError", wrapper("mat2", "wrapper_CUDA_bmm"), _TABLE),
-    Row("matrix times vector", "gpu(2, 2) @ cpu(2)", "RuntimeError", wrapper("vec", "wrapper_CUDA_addmv_"), f"{_TABLE}; mv in Blas.cpp"),
+    Row(
+        "batched product",
+        "torch.bmm(gpu(1, 2, 2), cpu(1, 2, 2))",
+        "RuntimeError",
+        wrapper("mat2", "wrapper_CUDA_bmm"),
+        _TABLE,
+    ),
+    Row(
+        "matrix times vector",
+        "gpu(2, 2) @ cpu(2)",
+        "RuntimeError",
+        wrapper("vec", "wrapper_CUDA_addmv_"),
+        f"{_TABLE}; mv in Blas.cpp",
+    ),
     Row("dot product", "torch.dot(gpu(2), cpu(2))", "RuntimeError", wrapper("tensor", "wrapper_CUDA__dot"), _TABLE),
     Row("outer product", "torch.outer(gpu(2), cpu(2))", "RuntimeError", iterator(), _ITERATOR),
     Row(
@@ -70,7 +82,9 @@ ROWS = [
         wrapper("index", "wrapper_CUDA__index_select", "cuda:0", "cpu"),
         f"{_TABLE}; github.com/smthemex/ComfyUI_YuE/issues/30",
     ),
-    Row("gather", "gpu(4).gather(0, torch.tensor([1]))", "RuntimeError", wrapper("index", "wrapper_CUDA_gather"), _TABLE),
+    Row(
+        "gather", "gpu(4).gather(0, torch.tensor([1]))", "RuntimeError", wrapper("index", "wrapper_CUDA_gather"), _TABLE
+    ),
     Row(
         "scatter a number in place",
         "gpu(4).scatter_(0, torch.tensor([1]), 1.0)",
@@ -117,7 +131,13 @@ ROWS = [
         wrapper("min", "wrapper_CUDA_clamp_Tensor"),
         f"{_TABLE}: this one takes no CPU scalars",
     ),
-    Row("prelu left on the CPU", "nn.PReLU()(gpu(2, 4))", "RuntimeError", wrapper("weight", "wrapper_CUDA___prelu_kernel"), _TABLE),
+    Row(
+        "prelu left on the CPU",
+        "nn.PReLU()(gpu(2, 4))",
+        "RuntimeError",
+        wrapper("weight", "wrapper_CUDA___prelu_kernel"),
+        _TABLE,
+    ),
     Row(
         "convolution on CPU input",
         "nn.Conv2d(3, 4, 3).cuda()(cpu(1, 3, 8, 8))",
@@ -193,7 +213,11 @@ ROWS = [
     Row("smooth L1", "F.smooth_l1_loss(gpu(2), cpu(2))", "RuntimeError", iterator(), _ITERATOR),
     Row("KL divergence", "F.kl_div(gpu(2), cpu(2), reduction='sum')", "RuntimeError", iterator(), _ITERATOR),
     Row(
-        "binary cross-entropy", "F.binary_cross_entropy(gpu(2).sigmoid(), cpu(2).sigmoid())", "RuntimeError", iterator(), _ITERATOR
+        "binary cross-entropy",
+        "F.binary_cross_entropy(gpu(2).sigmoid(), cpu(2).sigmoid())",
+        "RuntimeError",
+        iterator(),
+        _ITERATOR,
     ),
     Row(
         "binary cross-entropy with logits",
@@ -207,7 +231,8 @@ ROWS = [
         "F.scaled_dot_product_attention(gpu(1, 1, 4, 8), cpu(1, 1, 4, 8), cpu(1, 1, 4, 8))",
         "RuntimeError",
         always(
-            "Expected query, key, and value to have the same device type, but got query.device: cuda:0 key.device: cpu and "
+            "Expected query, key, and value to have the same device type, but got query.device: "
+            "cuda:0 key.device: cpu and "
             "value.device: cpu instead."
         ),
         "aten/src/ATen/native/transformers/attention.cpp",
@@ -216,14 +241,19 @@ ROWS = [
         "LSTM on CPU input",
         "nn.LSTM(3, 4).cuda()(cpu(2, 2, 3))",
         "RuntimeError",
-        always("Input and parameter tensors are not at the same device, found input tensor at cpu and parameter tensor at cuda:0"),
+        always(
+            "Input and parameter tensors are not at the same device, found input tensor at cpu and "
+            "parameter tensor at cuda:0"
+        ),
         _RNN,
     ),
     Row(
         "LSTM with a CPU state",
         "nn.LSTM(3, 4).cuda()(gpu(2, 2, 3), (cpu(1, 2, 4), cpu(1, 2, 4)))",
         "RuntimeError",
-        always("Input and hidden tensors are not at the same device, found input tensor at cuda:0 and hidden tensor at cpu"),
+        always(
+            "Input and hidden tensors are not at the same device, found input tensor at cuda:0 and hidden tensor at cpu"
+        ),
         _RNN,
     ),
     Row(
@@ -239,7 +269,8 @@ ROWS = [
         "gpu(2).numpy()",
         "TypeError",
         always(
-            "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+            "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor "
+            "to host memory first."
         ),
         "torch/csrc/utils/tensor_numpy.cpp",
     ),
@@ -248,7 +279,8 @@ ROWS = [
         "__import__('numpy').asarray(gpu(2))",
         "TypeError",
         always(
-            "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+            "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor "
+            "to host memory first."
         ),
         "torch/_tensor.py, __array__",
     ),

@@ -6,16 +6,26 @@ from golden_errors.rows import Row, always, not_deterministic
 
 _CUBLAS = always(
     "Deterministic behavior was enabled with either `torch.use_deterministic_algorithms(True)` or "
-    "`at::Context::setDeterministicAlgorithms(true)`, but this operation is not deterministic because it uses CuBLAS and you "
-    "have CUDA >= 10.2. To enable deterministic behavior in this case, you must set an environment variable before running "
-    "your PyTorch application: CUBLAS_WORKSPACE_CONFIG=:4096:8 or CUBLAS_WORKSPACE_CONFIG=:16:8. For more information, go to "
+    "`at::Context::setDeterministicAlgorithms(true)`, but this operation is not deterministic "
+    "because it uses CuBLAS and you "
+    "have CUDA >= 10.2. To enable deterministic behavior in this case, you must set an environment "
+    "variable before running "
+    "your PyTorch application: CUBLAS_WORKSPACE_CONFIG=:4096:8 or CUBLAS_WORKSPACE_CONFIG=:16:8. For "
+    "more information, go to "
     "https://docs.nvidia.com/cuda/cublas/index.html#results-reproducibility"
 )
 _CONTEXT = "aten/src/ATen/Context.cpp; in libtorch_cpu of 2.6 to 2.9, gone in 2.10"
 _ALERT = "alertNotDeterministic under aten/src/ATen/native/cuda/; documentation of use_deterministic_algorithms"
 
 ROWS = [
-    Row("deterministic matrix product", "with deterministic(): gpu(2, 2) @ gpu(2, 2)", "RuntimeError", _CUBLAS, _CONTEXT, until=(2, 10)),
+    Row(
+        "deterministic matrix product",
+        "with deterministic(): gpu(2, 2) @ gpu(2, 2)",
+        "RuntimeError",
+        _CUBLAS,
+        _CONTEXT,
+        until=(2, 10),
+    ),
     Row(
         "deterministic cumulative sum",
         "with deterministic(): gpu(9).cumsum(0)",
@@ -33,7 +43,8 @@ ROWS = [
     ),
     Row(
         "deterministic bilinear resizing, backward",
-        "with deterministic(): F.interpolate(gpu(1, 1, 4, 4).requires_grad_(), scale_factor=2, mode='bicubic').sum().backward()",
+        "with deterministic(): F.interpolate(gpu(1, 1, 4, 4).requires_grad_(), scale_factor=2, "
+        "mode='bicubic').sum().backward()",
         "RuntimeError",
         not_deterministic("upsample_bicubic2d_backward_out_cuda"),
         _ALERT,
@@ -93,9 +104,12 @@ ROWS = [
         "loss = gpu(2).requires_grad_().pow(2).sum(); loss.backward(); loss.backward()",
         "RuntimeError",
         always(
-            "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
-            "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
-            "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access saved "
+            "Trying to backward through the graph a second time (or directly access saved tensors "
+            "after they have already "
+            "been freed). Saved intermediate values of the graph are freed when you call .backward() "
+            "or autograd.grad(). "
+            "Specify retain_graph=True if you need to backward through the graph a second time or if "
+            "you need to access saved "
             "tensors after calling backward."
         ),
         "torch/csrc/autograd/saved_variable.cpp",
@@ -118,17 +132,28 @@ ROWS = [
         "saved tensor changed in place",
         "x = gpu(2).requires_grad_(); y = x.exp(); y.add_(1); y.sum().backward()",
         "RuntimeError",
-        always(
-            "one of the variables needed for gradient computation has been modified by an inplace operation: "
-            "[torch.cuda.FloatTensor [2]], which is output 0 of ExpBackward0, is at version 1; expected version 0 instead. "
-            "Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
-            "torch.autograd.set_detect_anomaly(True)."
-        ),
-        "torch/csrc/autograd/saved_variable.cpp",
+        {
+            (2, 6): (
+                "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                "[torch.cuda.FloatTensor [2]], which is output 0 of ExpBackward0, is at version 1; expected version 0 "
+                "instead. Hint: enable anomaly detection to find the operation that failed to "
+                "compute its gradient, with "
+                "torch.autograd.set_detect_anomaly(True)."
+            ),
+            (2, 11): (
+                "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                "[torch.cuda.FloatTensor [2]], which is output 0 of Exp, is at version 1; expected "
+                "version 0 instead. Hint: "
+                "enable anomaly detection to find the operation that failed to compute its gradient, with "
+                "torch.autograd.set_detect_anomaly(True, check_nan=False)."
+            ),
+        },
+        "torch/csrc/autograd/saved_variable.cpp; the second text is in libtorch_cpu from 2.11 on",
     ),
     Row(
         "flash attention in float32",
-        "with attention('FLASH_ATTENTION'): F.scaled_dot_product_attention(gpu(1, 1, 4, 8), gpu(1, 1, 4, 8), gpu(1, 1, 4, 8))",
+        "with attention('FLASH_ATTENTION'): F.scaled_dot_product_attention(gpu(1, 1, 4, 8), gpu(1, "
+        "1, 4, 8), gpu(1, 1, 4, 8))",
         "RuntimeError",
         always("No available kernel. Aborting execution."),
         "aten/src/ATen/native/transformers/cuda/sdp_utils.cpp; libtorch_cuda.so of 2.6 to 2.14",

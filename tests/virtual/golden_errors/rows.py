@@ -15,10 +15,9 @@ FIRST: Version = (2, 6)
 
 @dataclass(frozen=True)
 class Row:
-    """One mistake: `code` provokes it, and PyTorch answers with `error` and `texts` (from the version on that is the key).
+    """One mistake: `code` provokes it, and PyTorch answers with `error` and `texts` (each from its version on).
 
     `since` and `until`: the versions in which it is an error at all (`until` is the first in which it is not).
-    `starts`: the text goes on with what differs from machine to machine.
     """
 
     name: str
@@ -28,7 +27,6 @@ class Row:
     source: str
     since: Version = FIRST
     until: Version | None = None
-    starts: bool = False
 
     def text(self, version: Version) -> str:
         """The message in that version of PyTorch."""
@@ -46,7 +44,9 @@ def always(text: str) -> Texts:
 
 def iterator(first: str = "cuda:0", second: str = "cpu") -> Texts:
     """``TensorIterator``'s words."""
-    return always(f"Expected all tensors to be on the same device, but found at least two devices, {first} and {second}!")
+    return always(
+        f"Expected all tensors to be on the same device, but found at least two devices, {first} and {second}!"
+    )
 
 
 def wrapper(argument: str, method: str, wrong: str = "cpu", right: str = "cuda:0") -> Texts:
@@ -86,9 +86,11 @@ def not_deterministic(kernel: str) -> Texts:
     """The words of ``alertNotDeterministic``."""
     return always(
         f"{kernel} does not have a deterministic implementation, but you set "
-        "'torch.use_deterministic_algorithms(True)'. You can turn off determinism just for this operation, or you can use "
+        "'torch.use_deterministic_algorithms(True)'. You can turn off determinism just for this "
+        "operation, or you can use "
         "the 'warn_only=True' option, if that's acceptable for your application. You can also file an issue at "
-        "https://github.com/pytorch/pytorch/issues to help us prioritize adding deterministic support for this operation."
+        "https://github.com/pytorch/pytorch/issues to help us prioritize adding deterministic "
+        "support for this operation."
     )
 
 

@@ -47,14 +47,20 @@ ROWS = [
         "concatenation",
         "torch.cat([gpu(2, 3), gpu(3, 4)])",
         "RuntimeError",
-        always("Sizes of tensors must match except in dimension 0. Expected size 3 but got size 4 for tensor number 1 in the list."),
+        always(
+            "Sizes of tensors must match except in dimension 0. Expected size 3 but got size 4 for "
+            "tensor number 1 in the list."
+        ),
         "aten/src/ATen/native/TensorShape.cpp",
     ),
     Row(
         "convolution channels",
         "nn.Conv2d(3, 4, 3).cuda()(gpu(1, 4, 8, 8))",
         "RuntimeError",
-        always("Given groups=1, weight of size [4, 3, 3, 3], expected input[1, 4, 8, 8] to have 3 channels, but got 4 channels instead"),
+        always(
+            "Given groups=1, weight of size [4, 3, 3, 3], expected input[1, 4, 8, 8] to have 3 "
+            "channels, but got 4 channels instead"
+        ),
         "aten/src/ATen/native/Convolution.cpp",
     ),
     Row(
@@ -105,7 +111,13 @@ ROWS = [
         always("Dimension out of range (expected to be in range of [-1, 0], but got 3)"),
         "c10/core/WrapDimMinimal.cpp",
     ),
-    Row("topk of too few", "gpu(3).topk(5)", "RuntimeError", always("selected index k out of range"), "aten/src/ATen/native/Sorting.cpp"),
+    Row(
+        "topk of too few",
+        "gpu(3).topk(5)",
+        "RuntimeError",
+        always("selected index k out of range"),
+        "aten/src/ATen/native/Sorting.cpp",
+    ),
     Row(
         "cross-entropy batch",
         "F.cross_entropy(gpu(2, 3), torch.tensor([1, 2, 0], device='cuda'))",
@@ -120,11 +132,35 @@ ROWS = [
         always("index 5 is out of bounds for dimension 0 with size 3"),
         "aten/src/ATen/native/TensorShape.cpp",
     ),
-    Row("embedding out of range", "nn.Embedding(4, 2).cuda()(torch.tensor([9], device='cuda'))", "accelerator", DEVICE_ASSERT, _ASSERT),
-    Row("gather out of range", "gpu(3).gather(0, torch.tensor([5], device='cuda'))", "accelerator", DEVICE_ASSERT, _ASSERT),
-    Row("scatter out of range", "gpu(3).scatter(0, torch.tensor([7], device='cuda'), 1.0)", "accelerator", DEVICE_ASSERT, _ASSERT),
+    Row(
+        "embedding out of range",
+        "nn.Embedding(4, 2).cuda()(torch.tensor([9], device='cuda'))",
+        "accelerator",
+        DEVICE_ASSERT,
+        _ASSERT,
+    ),
+    Row(
+        "gather out of range",
+        "gpu(3).gather(0, torch.tensor([5], device='cuda'))",
+        "accelerator",
+        DEVICE_ASSERT,
+        _ASSERT,
+    ),
+    Row(
+        "scatter out of range",
+        "gpu(3).scatter(0, torch.tensor([7], device='cuda'), 1.0)",
+        "accelerator",
+        DEVICE_ASSERT,
+        _ASSERT,
+    ),
     Row("index out of range", "gpu(3)[torch.tensor([5], device='cuda')]", "accelerator", DEVICE_ASSERT, _ASSERT),
-    Row("negative index out of range", "gpu(3)[torch.tensor([-4], device='cuda')]", "accelerator", DEVICE_ASSERT, _ASSERT),
+    Row(
+        "negative index out of range",
+        "gpu(3)[torch.tensor([-4], device='cuda')]",
+        "accelerator",
+        DEVICE_ASSERT,
+        _ASSERT,
+    ),
     Row(
         "class out of range",
         "F.cross_entropy(gpu(2, 3), torch.tensor([2, 3], device='cuda'))",
@@ -139,5 +175,7 @@ ROWS = [
         DEVICE_ASSERT,
         "aten/src/ATen/native/cuda/NLLLoss2d.cu",
     ),
-    Row("one_hot out of range", "F.one_hot(torch.tensor([5], device='cuda'), 3)", "accelerator", DEVICE_ASSERT, _ASSERT),
+    Row(
+        "one_hot out of range", "F.one_hot(torch.tensor([5], device='cuda'), 3)", "accelerator", DEVICE_ASSERT, _ASSERT
+    ),
 ]

@@ -24,8 +24,8 @@ _INSTEAD = (
 )
 _CUBLAS = (
     "Deterministic behavior was enabled with either `torch.use_deterministic_algorithms(True)` or"
-    " `at::Context::setDeterministicAlgorithms(true)`, but this operation is not deterministic because it uses CuBLAS and"
-    " you have CUDA >= 10.2. To enable deterministic behavior in this case, you must set an environment variable before"
+    " `at::Context::setDeterministicAlgorithms(true)`, but this operation is not deterministic because it uses CuBLAS"
+    " and you have CUDA >= 10.2. To enable deterministic behavior in this case, you must set an environment variable before"
     " running your PyTorch application: CUBLAS_WORKSPACE_CONFIG=:4096:8 or CUBLAS_WORKSPACE_CONFIG=:16:8. For more"
     " information, go to https://docs.nvidia.com/cuda/cublas/index.html#results-reproducibility"
 )
@@ -46,8 +46,8 @@ def alert(kernel: str) -> None:
         )
         return
     raise RuntimeError(
-        f"{kernel} does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms(True)'."
-        f" {_INSTEAD}"
+        f"{kernel} does not have a deterministic implementation, but you set"
+        f" 'torch.use_deterministic_algorithms(True)'. {_INSTEAD}"
     )
 
 
@@ -119,7 +119,7 @@ _UNTIL = {
     (2, 10): {"kthvalue": "kthvalue CUDA"},
     (2, 13): {"max_pool3d_with_indices_backward": "max_pool3d_with_indices_backward_cuda"},
 }
-_PRODUCTS = "mm bmm baddbmm baddbmm_ mv addmv addmv_ dot vdot".split()
+_PRODUCTS = ["mm", "bmm", "baddbmm", "baddbmm_", "mv", "addmv", "addmv_", "dot", "vdot"]
 
 GUARDS: dict[str, Guard] = {
     **{f"aten::{name}": _always(kernel) for name, kernel in _ALERTS.items()},

@@ -1,8 +1,8 @@
 """Tensors on the CPU and on the GPU, or on two GPUs, in one operation: what is legal, and how CUDA says no.
 
 Three mechanisms of PyTorch speak, each in its own words: the check that is generated in front of a kernel (names the
-argument and the kernel; aten/src/ATen/core/op_registration/adaption.cpp, reworded in 2.8), ``TensorIterator`` (names the
-devices; aten/src/ATen/TensorIterator.cpp), and checks that a kernel writes itself.
+argument and the kernel; aten/src/ATen/core/op_registration/adaption.cpp, reworded in 2.8), ``TensorIterator`` (names
+the devices; aten/src/ATen/TensorIterator.cpp), and checks that a kernel makes itself.
 """
 
 from __future__ import annotations
@@ -83,7 +83,11 @@ def wrapper_text(wrapper: str, argument: str, common: torch.device, device: torc
 
 
 def _iterator(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    written = {id(args[w] if isinstance(w, int) else kwargs.get(w)) for w in op.writes if not isinstance(w, int) or w < len(args)}
+    written = {
+        id(args[w] if isinstance(w, int) else kwargs.get(w))
+        for w in op.writes
+        if not isinstance(w, int) or w < len(args)
+    }
     operands = [(tensor, id(value) in written) for value in (*kwargs.values(), *args) for tensor in tensors_in(value)]
     common = next((device for tensor, _ in operands if (device := device_of(tensor)) != _CPU), _CPU)
     for tensor, is_output in operands:
@@ -95,7 +99,9 @@ def _iterator(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None
 
 def _foreach(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     """Lists are taken apart, tensor by tensor, where they are not all on one GPU."""
-    lists = [value for value in args if isinstance(value, (list, tuple)) and value and isinstance(value[0], torch.Tensor)]
+    lists = [
+        value for value in args if isinstance(value, (list, tuple)) and value and isinstance(value[0], torch.Tensor)
+    ]
     for row in zip(*lists, strict=False):
         gpu = next((device for tensor in row if (device := device_of(tensor)) != _CPU), None)
         for place, tensor in enumerate(row):

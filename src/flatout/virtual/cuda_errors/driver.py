@@ -1,9 +1,9 @@
 """Errors that the CUDA driver reports, with the advice that PyTorch adds.
 
 Sources: c10/cuda/CUDAException.cpp, CUDAMiscFunctions.cpp and CUDADeviceAssertionHost.cpp. The wording was read from
-``libc10_cuda.so`` of the CUDA wheels of PyTorch 2.6, 2.7, 2.8, 2.9, 2.10, 2.11, 2.12 and 2.14 (2.13 was not to be had and
-is taken to be as 2.12): 2.9 added a hint to each error, 2.14 dropped the line about device-side assertions and keeps
-the remark on asynchrony to errors of kernels.
+``libc10_cuda.so`` of the CUDA wheels of PyTorch 2.6, 2.7, 2.8, 2.9, 2.10, 2.11, 2.12 and 2.14 (2.13 was not to be had
+and is taken to be as 2.12): 2.9 added a hint to each error, 2.14 dropped the line about device-side assertions and
+keeps the remark on asynchrony to errors of kernels.
 """
 
 from __future__ import annotations

@@ -73,7 +73,9 @@ def _mm(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     _need("addmm_cuda", first, _WITH_COMPLEX)
 
 
-def _fitting(op: Operator, args: Sequence[Any], kwargs: dict[str, Any], first: torch.Tensor, second: torch.Tensor) -> None:
+def _fitting(
+    op: Operator, args: Sequence[Any], kwargs: dict[str, Any], first: torch.Tensor, second: torch.Tensor
+) -> None:
     """Shapes are checked before types."""
     if first.dim() == 2 == second.dim() and first.shape[1] != second.shape[0]:
         raise RuntimeError(
@@ -185,6 +187,16 @@ def _softmax(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     _need("host_softmax", args[0], _FLOATS)
 
 
+def _index_put(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Source: ``make_index_put_iterator`` in aten/src/ATen/native/TensorAdvancedIndexing.cpp."""
+    target, content = args[0], args[2]
+    if target.dtype is not content.dtype:
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got"
+            f" {scalar_type(target.dtype)} for the destination and {scalar_type(content.dtype)} for the source."
+        )
+
+
 def _power(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     """Source: aten/src/ATen/native/Pow.cpp."""
     base, exponent = args[:2]
@@ -226,6 +238,7 @@ RULES: dict[str, Rule] = {
     **_names(_nll_loss, "nll_loss_forward"),
     **_names(_nll_loss2d, "nll_loss2d_forward"),
     **_names(_embedding, "embedding"),
+    **_names(_index_put, "index_put", "index_put_", "_index_put_impl_"),
     **_names(_power, "pow.Tensor_Scalar", "pow_.Scalar"),
     **_names(_random, "random_.from"),
     **_names(_softmax, "_softmax", "_log_softmax"),

@@ -69,7 +69,7 @@ def _classes(args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         return
     least, most = (int(bound) for bound in known.aminmax())
     size = scores.shape[1] if scores.dim() > 1 else scores.shape[0]
-    if 0 <= least and most < size:
+    if least >= 0 and most < size:
         return
     wrong = known[(known != ignored) & ((known < 0) | (known >= size))]
     if wrong.numel():

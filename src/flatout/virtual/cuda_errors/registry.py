@@ -18,8 +18,8 @@ TABLE = "packaged/ATen/native/native_functions.yaml"
 class CudaKernel(NamedTuple):
     """How the kernel of one operator is wrapped.
 
-    `checked`: all tensors among its positional arguments must be on one device. `structured`: its shape rules are shared
-    with the CPU. `wrapper`: the function that PyTorch names in the message.
+    `checked`: all tensors among its positional arguments must be on one device. `structured`: its shape rules are
+    shared with the CPU. `wrapper`: the function that PyTorch names in the message.
     """
 
     checked: bool
@@ -36,7 +36,9 @@ def _table() -> dict[str, tuple[bool, bool, bool]]:
     if not path.exists():
         return {}
     table = {}
-    for entry in re.finditer(r"^- func: ([^(]+)\(.*\n((?:[ #].*\n|\n)*)", path.read_text(encoding="utf-8"), re.MULTILINE):
+    for entry in re.finditer(
+        r"^- func: ([^(]+)\(.*\n((?:[ #].*\n|\n)*)", path.read_text(encoding="utf-8"), re.MULTILINE
+    ):
         body = entry[2]
         structured = "structured_delegate:" in body or "structured: True" in body
         on_cuda = structured or re.search(r"^    (?:\w+, )*CUDA(?:, \w+)*:", body, re.MULTILINE) is not None

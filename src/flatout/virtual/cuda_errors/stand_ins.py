@@ -58,12 +58,16 @@ def _cudnn_batch_norm(args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     if input.dtype is not torch.float16 and weight.dtype is not input.dtype:
         raise RuntimeError(
             "Expected tensor for argument #1 'input' to have the same type as tensor for argument #2 'weight'; but type"
-            f" {tensor_type(input)} does not equal {tensor_type(weight)} (while checking arguments for cudnn_batch_norm)"
+            f" {tensor_type(input)} does not equal {tensor_type(weight)}"
+            " (while checking arguments for cudnn_batch_norm)"
         )
 
 
 def _recurrent(args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    """``_cudnn_rnn(input, weight, stride, buffer, hx, cx, ...)``. Source: ``check_attributes`` in native/cudnn/RNN.cpp."""
+    """``_cudnn_rnn(input, weight, stride, buffer, hx, cx, ...)``.
+
+    Source: ``check_attributes`` in aten/src/ATen/native/cudnn/RNN.cpp.
+    """
     input, weights = args[:2]
     for name, tensors in (("hidden", args[4:6]), ("parameter", weights)):
         for tensor in tensors_in(tensors):
@@ -103,7 +107,9 @@ def _comparison(args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     """``allclose`` compares element by element."""
     if _apart(args):
         gpu, other = sorted((device_of(tensor) for tensor in args[:2]), key=lambda device: device.type != "cuda")
-        raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {gpu} and {other}!")
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found at least two devices, {gpu} and {other}!"
+        )
 
 
 _KERNELS = "embedding native_group_norm _fused_rms_norm equal masked_select _thnn_fused_lstm_cell _thnn_fused_gru_cell"

@@ -30,6 +30,7 @@ def _cudnn() -> Any:
     parts = (version // 10000, version // 100 % 100, version % 100)
     return types.SimpleNamespace(
         is_cuda=True,
+        RNNMode=types.SimpleNamespace(rnn_relu=0, rnn_tanh=1, lstm=2, gru=3),
         getVersionInt=lambda: version,
         getRuntimeVersion=lambda: parts,
         getCompileVersion=lambda: parts,

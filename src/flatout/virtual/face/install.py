@@ -8,6 +8,7 @@ from flatout.virtual import private_names
 from flatout.virtual.face import (
     accelerator,
     backends,
+    backward,
     categories,
     collectives,
     compiled,
@@ -66,6 +67,7 @@ _PARTS = (
     distributed,
     grouping,
     extensions,
+    backward,
 )
 
 

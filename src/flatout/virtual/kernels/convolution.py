@@ -63,28 +63,6 @@ def _workspace(
     )
 
 
-_SHOWN = {
-    torch.float16: "Half", torch.bfloat16: "BFloat16", torch.float32: "Float", torch.float64: "Double", torch.int64: "Long",
-    torch.int32: "Int", torch.uint8: "Byte", torch.int8: "Char", torch.bool: "Bool",
-}  # fmt: skip
-_SCALAR = {torch.float16: "c10::Half", torch.bfloat16: "c10::BFloat16", torch.float32: "float", torch.float64: "double"}
-
-
-def _check_types(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
-    def kind(tensor: torch.Tensor) -> str:
-        return f"torch.{'cuda.' if native_index(tensor) else ''}{_SHOWN.get(tensor.dtype, 'Other')}Tensor"
-
-    if input.dtype is not weight.dtype or native_index(input) != native_index(weight):
-        raise RuntimeError(f"Input type ({kind(input)}) and weight type ({kind(weight)}) should be the same")
-    if bias is None:
-        return
-    if native_index(input) != native_index(bias):
-        raise RuntimeError(f"Input type ({kind(input)}) and bias type ({kind(bias)}) should be the same")
-    if input.dtype is not bias.dtype:
-        first, second = (_SCALAR.get(t.dtype, str(t.dtype)) for t in (input, bias))
-        raise RuntimeError(f"Input type ({first}) and bias type ({second}) should be the same")
-
-
 @stands_in("convolution", "convolution_overrideable")
 def convolution(
     op: Operator,
@@ -98,7 +76,6 @@ def convolution(
     output_padding: _Shape,
     groups: int,
 ) -> torch.Tensor:
-    _check_types(input, weight, bias)
     arguments = (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
     (spec,), index = inferred(op, arguments, {})
     machines.current().operations += 1
