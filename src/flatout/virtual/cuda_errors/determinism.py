@@ -26,8 +26,8 @@ _CUBLAS = (
     "Deterministic behavior was enabled with either `torch.use_deterministic_algorithms(True)` or"
     " `at::Context::setDeterministicAlgorithms(true)`, but this operation is not deterministic because it uses CuBLAS"
     " and you have CUDA >= 10.2. To enable deterministic behavior in this case, you must set an environment variable"
-    " before running your PyTorch application: CUBLAS_WORKSPACE_CONFIG=:4096:8 or CUBLAS_WORKSPACE_CONFIG=:16:8. For more"
-    " information, go to https://docs.nvidia.com/cuda/cublas/index.html#results-reproducibility"
+    " before running your PyTorch application: CUBLAS_WORKSPACE_CONFIG=:4096:8 or CUBLAS_WORKSPACE_CONFIG=:16:8. For"
+    " more information, go to https://docs.nvidia.com/cuda/cublas/index.html#results-reproducibility"
 )
 _MAXIMUM = 2  # what ``nn.EmbeddingBag(mode="max")`` is in C++
 _enabled = torch.are_deterministic_algorithms_enabled
