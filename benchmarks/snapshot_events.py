@@ -7,9 +7,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from flatout.importers.cuda_snapshot import CudaSnapshot, TraceEvent
+from flatout.virtual.places import is_users_own
 
 _OPERATOR = "at::_ops::"
 
@@ -82,10 +85,8 @@ class VirtualTrace:
 
     def _placed(self, allocation: Any, nbytes: int, category: Any) -> None:
         self._place(allocation, nbytes, category)
-        place = allocation.record.place
         self._live[id(allocation.block)] = len(self.events)
-        where = "" if place is None else f"{place.file.rpartition('/')[2]}:{place.line}"
-        self.events.append(Event("alloc", nbytes, _running_operator(), where))
+        self.events.append(Event("alloc", nbytes, _running_operator(), _running_line()))
 
     def _freed(self, block: Any, record: Any) -> None:
         source = self._live.pop(id(block))
@@ -112,15 +113,22 @@ class VirtualTrace:
 
 
 def _running_operator() -> str:
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(2)
     names: list[str] = []
     while frame is not None and len(names) < 3:
         if frame.f_code.co_name == "kernel" and "name" in frame.f_locals:
             name = str(frame.f_locals["name"]).partition("::")[2]
             if name not in names:
                 names.append(name)
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return " < ".join(names)
+
+
+def _running_line() -> str:
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and (frame.f_code.co_filename == __file__ or not is_users_own(frame.f_code)):
+        frame = frame.f_back
+    return "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 
 
 @dataclass

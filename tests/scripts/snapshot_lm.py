@@ -205,35 +205,41 @@ def parse():
     return parser.parse_args()
 
 
+def train(model, optimizer, precision, inputs, targets):
+    for i in range(len(inputs)):
+        optimizer.zero_grad()
+        with precision:
+            logits = model(inputs[i])
+            loss = cross_entropy(logits, targets[i])
+        loss.backward()
+        optimizer.step()
+
+
+def infer(model, precision, inputs):
+    with precision, torch.inference_mode():
+        for i in range(len(inputs)):
+            model(inputs[i])
+
+
 def main():
     args = parse()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     sizes = (args.vocabulary, args.context, args.width, args.layers, args.heads, args.hidden)
     model = LanguageModel(*sizes).to(device)
-    optimizer = None if args.inference else AdamW(model.parameters())
     precision = torch.autocast(device.type, torch.bfloat16) if args.autocast else nullcontext()
 
     def tokens(count):
         return torch.randint(args.vocabulary, (count, args.batch_size, args.context), device=device)
 
-    def run(inputs, targets):
-        with precision, torch.inference_mode() if args.inference else nullcontext():
-            logits = model(inputs)
-            if args.inference:
-                return
-            loss = cross_entropy(logits, targets)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-    def repeat(inputs, targets):
-        for i in range(len(inputs)):
-            run(inputs[i], None if targets is None else targets[i])
-
-    warmup = tokens(args.warmup), None if args.inference else tokens(args.warmup)
-    repeat(*warmup)
-    measured = tokens(args.steps), None if args.inference else tokens(args.steps)
-    repeat(*measured)
+    warmup_inputs, inputs = tokens(args.warmup), tokens(args.steps)
+    if args.inference:
+        infer(model, precision, warmup_inputs)
+        infer(model, precision, inputs)
+    else:
+        optimizer = AdamW(model.parameters())
+        warmup_targets, targets = tokens(args.warmup), tokens(args.steps)
+        train(model, optimizer, precision, warmup_inputs, warmup_targets)
+        train(model, optimizer, precision, inputs, targets)
     if device.type == "cuda":
         print(f"peak allocated {torch.cuda.max_memory_allocated()} reserved {torch.cuda.max_memory_reserved()}")
     print("done")

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 LARGEST_ELEMENTS = 1 << 20
 """Tensors above this many elements are replayed as one element seen many times, so that nothing large is allocated."""
 
+_OVERLAP = "refers to a single memory location"
+
 
 def as_cuda_says(op: Operator, args: Sequence[Any], kwargs: dict[str, Any], error: Exception) -> Exception:
     """The exception to raise in place of `error`, which PyTorch's meta kernel raised."""
@@ -44,10 +46,16 @@ def heard_on_cpu(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> E
             op.overload(*[_real(value) for value in args], **{name: _real(value) for name, value in kwargs.items()})
     except (RuntimeError, IndexError, ValueError, TypeError) as heard:
         text = str(heard)
+        if _OVERLAP in text and any(tensor.numel() > LARGEST_ELEMENTS for tensor in _tensors(args, kwargs)):
+            return None  # said of the replayed tensor, not of the script's
         if "not implemented for" in text or "_cpu" in text or "'CPU' backend" in text:
             return None
         return type(heard)(text.replace("torch.FloatTensor", "torch.cuda.FloatTensor"))
     return None
+
+
+def _tensors(args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    return [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
 
 
 def _real(value: Any) -> Any:
