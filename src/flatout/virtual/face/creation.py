@@ -126,9 +126,17 @@ def _default_device(constructors: Callable[[], Any]) -> Callable[..., Any]:
     return torch_function
 
 
+def known_to_jit(plain: Any, wrapper: Any) -> None:
+    """Let ``torch.jit.script`` know a builtin function by its wrapper too."""
+    from torch.jit import _builtins
+
+    table: Any = _builtins._get_builtin_table()  # type: ignore[no-untyped-call]
+    if id(plain) in table:
+        table[id(wrapper)] = table[id(plain)]
+
+
 def install(patches: Patches) -> None:
     """Wrap them. A forked child that may not use CUDA gets the plain ones back: its work must not be slowed down."""
-    from torch.jit._builtins import _get_builtin_table  # type: ignore[attr-defined]
     from torch.utils import _device
 
     constructors: Any = _device._device_constructors
@@ -140,9 +148,7 @@ def install(patches: Patches) -> None:
         own.set(_Tensor, name, _method(getattr(_Tensor, name)))
     own.set(_Tensor, "new_tensor", _new_tensor)
     own.set(_device.DeviceContext, "__torch_function__", _default_device(constructors))
-    builtins = _get_builtin_table()
-    for plain, wrapper in _wrapped.items():  # so that torch.jit.script knows them by either name
-        if id(plain) in builtins:
-            builtins[id(wrapper)] = builtins[id(plain)]
+    for plain, wrapper in _wrapped.items():
+        known_to_jit(plain, wrapper)
     patches.on_undo(own.undo)
     forks.restore_in_child(own.undo)

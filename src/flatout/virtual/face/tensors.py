@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.nn.parameter import UninitializedTensorMixin
 
 from flatout.virtual.face import pinning
 from flatout.virtual.face.devices import device_argument, plain_int
@@ -20,8 +21,8 @@ _plain_is_shared: Any = torch.Tensor.is_shared
 
 def install(patches: Patches) -> None:
     """Replace the attributes on ``torch.Tensor`` (real tensors go on as before)."""
-    patches.set_all(
-        _Tensor,
+    _replace(
+        patches,
         {
             "device": _DeviceAttribute(),
             "is_cuda": property(lambda self: 0 < native_index(self) <= HOST_INDEX),
@@ -37,6 +38,17 @@ def install(patches: Patches) -> None:
         },
     )
     patches.set(torch, "get_device", lambda input: _get_device(input))
+
+
+def _replace(patches: Patches, methods: dict[str, Any]) -> None:
+    allowed = UninitializedTensorMixin._allowed_methods
+    for name, method in methods.items():
+        if callable(method):
+            method.__name__ = name  # what a ``__torch_function__`` mode is shown
+            if getattr(_Tensor, name) in allowed:  # what may be asked of a lazy module's parameter
+                patches.set(UninitializedTensorMixin, "_allowed_methods", [*allowed, method])
+                allowed = UninitializedTensorMixin._allowed_methods
+        patches.set(_Tensor, name, method)
 
 
 class _NativeGetter:
