@@ -36,6 +36,7 @@ def _capability(number: int) -> dict[str, Any]:
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_accelerator_getAccelerator": lambda: torch.device("cuda"),
     "_get_accelerator": lambda *check: torch.device("cuda"),
+    "_accelerator_deviceCount": _CUDA["_cuda_getDeviceCount"],
     "_accelerator_getDeviceIndex": _CUDA["_cuda_getDevice"],
     "_accelerator_setDeviceIndex": _CUDA["_cuda_setDevice"],
     "_accelerator_exchangeDevice": _CUDA["_cuda_exchangeDevice"],

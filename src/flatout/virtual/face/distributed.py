@@ -97,6 +97,9 @@ def install(patches: Patches) -> None:
     # What NCCL's group can and this one does not, because nothing is ever out of step in a world of one.
     patches.set(silent, "_set_sequence_number_for_group", lambda self: None)
     patches.set(silent, "_get_sequence_number_for_group", lambda self: 0)
+    for name in ("_shutdown", "shutdown", "_abort", "abort"):
+        if not hasattr(silent, name):
+            patches.set(silent, name, lambda self, *args: None)
     patches.set(torch.cuda.nccl, "is_available", lambda tensors: True)
     patches.set(torch.cuda.nccl, "version", lambda: (2, 27, 3))
 

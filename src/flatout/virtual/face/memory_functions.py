@@ -156,6 +156,18 @@ class MemPool:
         return 1
 
 
+class _PoolContext:
+    """Base of ``torch.cuda.memory.MemPoolContext`` (PyTorch 2.6 to 2.8): names the pool that is in use."""
+
+    def __init__(self, pool: Any) -> None:
+        self._pool = pool
+
+    @staticmethod
+    def active_pool() -> Any:
+        """The pool in use: not told."""
+        return None
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_cuda_memoryStats": lambda number: _memory(number).allocator.stats(),
     "_cuda_resetPeakMemoryStats": lambda number: _memory(number).reset_peaks(),
@@ -212,3 +224,5 @@ def install(patches: Any) -> None:
         if name in FUNCTIONS:
             patches.set(module, name, FUNCTIONS[name])
     remake(patches, module, "MemPool", MemPool)
+    if hasattr(module, "MemPoolContext"):
+        remake(patches, module, "MemPoolContext", _PoolContext)
