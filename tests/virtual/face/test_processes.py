@@ -38,7 +38,7 @@ def test_cuda_in_a_forked_worker_is_refused_word_for_word() -> None:
     torch.ones(1, device="cuda")
     loader = DataLoader(Numbers("cuda"), batch_size=4, num_workers=1)
     message = (
-        "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start"
+        "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn'"
     )
     with pytest.raises(RuntimeError, match=message):
         list(loader)

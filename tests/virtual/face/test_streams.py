@@ -87,4 +87,6 @@ def test_private_pools() -> None:
     pool = torch.cuda.MemPool()
     with torch.cuda.use_mem_pool(pool):
         x = torch.ones(1000, device="cuda")
-    assert [tuple(s["segment_pool_id"]) for s in torch.cuda.memory_snapshot() if s["address"] == x.data_ptr()] == [pool.id]
+    assert [tuple(s["segment_pool_id"]) for s in torch.cuda.memory_snapshot() if s["address"] == x.data_ptr()] == [
+        pool.id
+    ]

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("machine")
 
 def test_gpu_memory_has_no_numpy_view() -> None:
     x = torch.ones(3, device="cuda")
-    with pytest.raises(TypeError, match="can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu"):
+    with pytest.raises(TypeError, match=r"can't convert cuda:0 device type tensor to numpy\. Use Tensor\.cpu"):
         x.numpy()
     with pytest.raises(TypeError, match="can't convert cuda:0"):
         numpy.asarray(x)

@@ -1,7 +1,7 @@
 """Functions that make tensors on a device that the script names.
 
-Most are C++ and reach our kernels by themselves. Three things do not: a bare number as the device, page-locked memory, and
-functions that take data (``torch.tensor``), which ask C++ for a CUDA device guard that is not there.
+Most are C++ and reach our kernels by themselves. Three things do not: a bare number as the device, page-locked memory,
+and functions that take data (``torch.tensor``), which ask C++ for a CUDA device guard that is not there.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from flatout.virtual.face.patches import Patches
 from flatout.virtual.tensor import native_index
 
 _SHAPED = (
-    "empty", "empty_permuted", "empty_strided", "empty_quantized", "ones", "arange", "bartlett_window", "blackman_window",
-    "eye", "full", "hamming_window", "hann_window", "kaiser_window", "linspace", "logspace", "rand", "randn", "randint",
-    "randperm", "range", "scalar_tensor", "tril_indices", "triu_indices", "zeros", "empty_like", "zeros_like", "ones_like",
-    "full_like", "rand_like", "randn_like", "randint_like", "normal",
+    "empty", "empty_permuted", "empty_strided", "empty_quantized", "ones", "arange", "bartlett_window",
+    "blackman_window", "eye", "full", "hamming_window", "hann_window", "kaiser_window", "linspace", "logspace", "rand", "randn", "randint",
+    "randperm", "range", "scalar_tensor", "tril_indices", "triu_indices", "zeros", "empty_like", "zeros_like",
+    "ones_like", "full_like", "rand_like", "randn_like", "randint_like", "normal",
 )  # fmt: skip
 _FROM_DATA = (
     "tensor", "as_tensor", "asarray", "sparse_coo_tensor", "sparse_compressed_tensor", "sparse_csr_tensor",
@@ -39,7 +39,7 @@ def _is_cuda(device: Any) -> bool:
     return isinstance(device, torch.device) and device.type == "cuda"
 
 
-def _shaped(plain: Callable[..., Any]) -> Callable[..., Any]:
+def _shaped(plain: Callable[..., Any]) -> Any:
     """Only what C++ cannot do itself is changed: this runs for every tensor that the script makes."""
 
     def create(*args: Any, **kwargs: Any) -> Any:
@@ -57,7 +57,7 @@ def _shaped(plain: Callable[..., Any]) -> Callable[..., Any]:
     return _like(create, plain)
 
 
-def _from_data(plain: Callable[..., Any]) -> Callable[..., Any]:
+def _from_data(plain: Callable[..., Any]) -> Any:
     def create(*args: Any, **kwargs: Any) -> Any:
         if "pin_memory" in kwargs and kwargs.pop("pin_memory"):
             return pinning.mark(create(*args, **kwargs))
@@ -94,7 +94,7 @@ def _new_tensor(self: torch.Tensor, data: Any, **kwargs: Any) -> torch.Tensor:
     return torch.tensor(data, **kwargs)
 
 
-def _method(plain: Callable[..., Any]) -> Callable[..., Any]:
+def _method(plain: Callable[..., Any]) -> Any:
     def create(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         device = kwargs.get("device")
         if device is not None and _is_cuda(device):
@@ -116,7 +116,7 @@ _plain: dict[str, Any] = {name: getattr(torch, name) for name in (*_SHAPED, *_FR
 _SPARSE = frozenset(_plain[name] for name in _FROM_DATA if name.startswith("sparse"))
 
 
-def _default_device(constructors: Callable[[], Any]) -> Callable[..., Any]:
+def _default_device(constructors: Callable[[], Any]) -> Any:
     def torch_function(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func in constructors() and kwargs.get("device") is None:
@@ -130,7 +130,7 @@ def known_to_jit(plain: Any, wrapper: Any) -> None:
     """Let ``torch.jit.script`` know a builtin function by its wrapper too."""
     from torch.jit import _builtins
 
-    table: Any = _builtins._get_builtin_table()  # type: ignore[no-untyped-call]
+    table: Any = _builtins._get_builtin_table()
     if id(plain) in table:
         table[id(wrapper)] = table[id(plain)]
 

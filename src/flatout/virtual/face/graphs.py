@@ -11,7 +11,6 @@ from flatout.virtual import machine as machines
 from flatout.virtual.face.memory_functions import new_pool_handle
 from flatout.virtual.face.patches import Patches, remake
 
-
 _capturing: dict[int, Any] = {}
 
 
@@ -32,8 +31,8 @@ class GraphBase:
         machine = machines.current()
         if machine.thread.stream == 0:
             raise RuntimeError(
-                "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay them on "
-                "the default stream.)"
+                "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay "
+                "them on the default stream.)"
             )
         if self._pool is not None:
             raise RuntimeError(

@@ -92,8 +92,8 @@ def _host_stats() -> dict[str, Any]:
 
 def _custom_allocator(*args: Any) -> Any:
     raise UnsupportedError(
-        "torch.cuda.memory.CUDAPluggableAllocator is not supported on the virtual GPU: it would call code of a CUDA library; "
-        "run the script with PyTorch's own allocator"
+        "torch.cuda.memory.CUDAPluggableAllocator is not supported on the virtual GPU: it would call code of a CUDA "
+        "library; run the script with PyTorch's own allocator"
     )
 
 
@@ -199,6 +199,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_cuda_beginAllocateCurrentStreamToPool": _begin_pool_this_stream,
     "_cuda_beginAllocateCurrentThreadToPool": _begin_pool,
     "_cuda_endAllocateToPool": _end_pool,
+    "_cuda_endAllocateCurrentStreamToPool": _end_pool,
     "_cuda_releasePool": _release_pool,
     "_cuda_clearCublasWorkspaces": lambda: None,
     "_cuda_getCublasWorkspaceSize": lambda: _CUBLAS_WORKSPACE_BYTES,

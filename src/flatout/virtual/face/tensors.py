@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.nn.parameter import UninitializedTensorMixin
 
 from flatout.virtual.face import pinning
 from flatout.virtual.face.devices import device_argument, plain_int
@@ -13,6 +12,7 @@ from flatout.virtual.face.patches import Patches
 from flatout.virtual.tensor import HOST_INDEX, allocation_of, native_device, native_index, shown_device
 
 _Tensor: Any = torch.Tensor
+UninitializedTensorMixin: Any = torch.nn.parameter.__dict__["UninitializedTensorMixin"]
 _base: Any = torch._C.TensorBase
 _plain_to = _base.to
 _plain_data_ptr = _base.data_ptr
@@ -37,7 +37,7 @@ def install(patches: Patches) -> None:
             "pin_memory": pinning.pin_memory,
         },
     )
-    patches.set(torch, "get_device", lambda input: _get_device(input))
+    patches.set(torch, "get_device", _get_device)
 
 
 def _replace(patches: Patches, methods: dict[str, Any]) -> None:
@@ -64,8 +64,8 @@ _NativeGetter.__name__ = "method-wrapper"
 class _DeviceAttribute:
     """``Tensor.device``.
 
-    Under a ``__torch_function__`` mode (``torch.set_default_device`` is one) C++'s own getter comes back to this class, by
-    ``Tensor.device.__get__``, for the native answer. Python's attribute access takes the method of the class instead.
+    Under a ``__torch_function__`` mode (``torch.set_default_device`` is one) C++'s own getter comes back to this class,
+    by ``Tensor.device.__get__``, for the native answer. Python's attribute access takes the method of the class instead.
     """
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ def _data_ptr(self: torch.Tensor) -> int:
     block = allocation_of(self).block
     if block is None or self.numel() == 0:
         return 0
-    return int(block.address) + self.storage_offset() * self.element_size()
+    return int(block.address) + int(self.storage_offset()) * self.element_size()
 
 
 def _is_shared(self: torch.Tensor) -> bool:
