@@ -18,7 +18,8 @@ from flatout.virtual.tensor import native_index
 
 _SHAPED = (
     "empty", "empty_permuted", "empty_strided", "empty_quantized", "ones", "arange", "bartlett_window",
-    "blackman_window", "eye", "full", "hamming_window", "hann_window", "kaiser_window", "linspace", "logspace", "rand", "randn", "randint",
+    "blackman_window", "eye",
+    "full", "hamming_window", "hann_window", "kaiser_window", "linspace", "logspace", "rand", "randn", "randint",
     "randperm", "range", "scalar_tensor", "tril_indices", "triu_indices", "zeros", "empty_like", "zeros_like",
     "ones_like", "full_like", "rand_like", "randn_like", "randint_like", "normal",
 )  # fmt: skip

@@ -217,8 +217,8 @@ def record_stream(self: torch.Tensor, stream: Any) -> None:
     if not 0 < index <= HOST_INDEX:
         raise NotImplementedError(
             "Could not run 'aten::record_stream' with arguments from the 'CPU' backend. This could be because the "
-            "operator doesn't exist for this backend, or was omitted during the selective/custom build process (if using "
-            "custom build)."
+            "operator doesn't exist for this backend, or was omitted during the selective/custom build process (if "
+            "using custom build)."
         )
     allocation = allocation_of(self)
     if allocation.block is not None:

@@ -64,8 +64,8 @@ _NativeGetter.__name__ = "method-wrapper"
 class _DeviceAttribute:
     """``Tensor.device``.
 
-    Under a ``__torch_function__`` mode (``torch.set_default_device`` is one) C++'s own getter comes back to this class,
-    by ``Tensor.device.__get__``, for the native answer. Python's attribute access takes the method of the class instead.
+    Under a ``__torch_function__`` mode (``torch.set_default_device`` is one) C++'s own getter comes back to this
+    class, by ``Tensor.device.__get__``, for the native answer. Python's attribute access takes the method of the class instead.
     """
 
     def __init__(self) -> None:
