@@ -1,4 +1,4 @@
-"""PyTorch's own samples for every operator, on the CPU and on the virtual GPU: the same shapes, dtypes, devices and strides."""
+"""PyTorch's own samples for its operators, on CPU and virtual GPU: the same shapes, dtypes, devices and strides."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def compare(cpu: Any, gpu: Any, *, strides: bool, where: str) -> None:
             continue
         for name in ("shape", "dtype", "layout", "requires_grad"):
             if getattr(a, name) != getattr(b, name):
-                raise Difference(f"{where} {number}: {name} {getattr(a, name)} on the CPU, {getattr(b, name)} on the GPU")
+                raise Difference(
+                    f"{where} {number}: {name} {getattr(a, name)} on the CPU, {getattr(b, name)} on the GPU"
+                )
         if b.device.type != "cuda":
             raise Difference(f"{where} {number}: on {b.device}")
         if strides and a.layout is torch.strided and a.numel() > 1:

@@ -241,7 +241,7 @@ _dynamic = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
 
 
 def _tried_on_cpu(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """What an operator of PyTorch's without a meta kernel gives on the CPU, from made-up content; None where it fails."""
+    """What an operator without a meta kernel gives on the CPU, from made-up content; None where it fails."""
     if not op.name.startswith("aten::") or any(tag in op.overload.tags for tag in _dynamic):
         return None
     spent = 0
@@ -454,8 +454,8 @@ _composites: dict[str, Handler] = {}
 def composes(*names: str) -> Callable[[Handler], Handler]:
     """Register the CUDA side of operators that C++ puts together from others and that ask there for ``is_cuda()``.
 
-    The handler runs above autograd and calls the operators that CUDA would: their derivatives are C++'s own. An operator
-    that the installed PyTorch does not have is left out.
+    The handler runs above autograd and calls the operators that CUDA would: their derivatives are C++'s own. An
+    operator that the installed PyTorch does not have is left out.
     """
 
     def register(handler: Handler) -> Handler:

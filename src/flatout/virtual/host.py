@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 import torch
 
+from flatout.virtual.face.creation import known_to_jit
 from flatout.virtual.tensor import HOST_INDEX, Allocation, contiguous_stride, new_tensor
 
 WEIGHT_BYTES = 1 << 20
@@ -84,4 +85,7 @@ def _virtual_when_large(plain: Callable[..., torch.Tensor]) -> Callable[..., tor
 def install() -> None:
     """Replace the factories of ``torch`` that modules use for their weights."""
     for name in _NAMES:
-        setattr(torch, name, _virtual_when_large(getattr(torch, name)))
+        plain = getattr(torch, name)
+        wrapper = _virtual_when_large(plain)
+        setattr(torch, name, wrapper)
+        known_to_jit(plain, wrapper)

@@ -40,6 +40,10 @@ NAMES = {
     "torch.nn.Module._apply": "moving modules",
     "torch.nn.parallel.comm": "torch.nn.DataParallel",
     "torch.library.Library": "registering kernels",
+    "torch._C._group_tensors_by_device_and_dtype": "optimizers that take many tensors at once",
+    "torch._library.custom_ops.CustomOpDef": "custom operators",
+    "torch.nn.parameter.UninitializedTensorMixin": "lazy modules",
+    "torch.nn.modules.module.register_module_parameter_registration_hook": "memory by category",
 }
 
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("machine")
 
 def test_gpu_memory_has_no_numpy_view() -> None:
     x = torch.ones(3, device="cuda")
-    with pytest.raises(TypeError, match="can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu"):
+    with pytest.raises(TypeError, match=r"can't convert cuda:0 device type tensor to numpy\. Use Tensor\.cpu"):
         x.numpy()
     with pytest.raises(TypeError, match="can't convert cuda:0"):
         numpy.asarray(x)
@@ -83,6 +83,24 @@ def test_lazy_modules() -> None:
     assert nn.LazyLinear(4).cuda()(torch.randn(2, 3, device="cuda")).shape == (2, 4)
 
 
+def test_methods_keep_their_names_for_modes() -> None:
+    from torch.overrides import TorchFunctionMode
+
+    seen = []
+
+    class Names(TorchFunctionMode):
+        def __torch_function__(self, func: object, types: object, args: object = (), kwargs: object = None) -> object:
+            seen.append(getattr(func, "__name__", ""))
+            return func(*args, **(kwargs or {}))  # type: ignore[operator,misc]
+
+    x = torch.ones(2)
+    with Names():
+        y = x.to("cuda")
+        assert y.device == torch.device("cuda", 0)
+        assert (y + 1).is_cuda
+    assert {"to", "add"} <= set(seen)
+
+
 def test_grouping_by_device_names_the_gpu() -> None:
     from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype
 
@@ -98,6 +116,7 @@ def test_threads_use_the_gpu() -> None:
     assert made[0].is_cuda
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
 def test_function_transforms_give_the_cpus_shapes() -> None:
     from torch.func import functional_call, grad, hessian, jacrev, vmap
 

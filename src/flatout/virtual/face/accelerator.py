@@ -22,7 +22,7 @@ def _set_stream(stream: Any) -> None:
 
 
 def _memory_info(number: int) -> tuple[int, int]:
-    return torch.cuda.mem_get_info(number)  # type: ignore[no-any-return]
+    return torch.cuda.mem_get_info(number)
 
 
 def _capability(number: int) -> dict[str, Any]:
@@ -36,11 +36,12 @@ def _capability(number: int) -> dict[str, Any]:
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_accelerator_getAccelerator": lambda: torch.device("cuda"),
     "_get_accelerator": lambda *check: torch.device("cuda"),
+    "_accelerator_deviceCount": _CUDA["_cuda_getDeviceCount"],
     "_accelerator_getDeviceIndex": _CUDA["_cuda_getDevice"],
     "_accelerator_setDeviceIndex": _CUDA["_cuda_setDevice"],
     "_accelerator_exchangeDevice": _CUDA["_cuda_exchangeDevice"],
     "_accelerator_maybeExchangeDevice": _CUDA["_cuda_maybeExchangeDevice"],
-    "_accelerator_getStream": lambda number: torch.cuda.current_stream(number),
+    "_accelerator_getStream": lambda number: torch.cuda.current_stream(number),  # noqa: PLW0108 - patched later
     "_accelerator_setStream": _set_stream,
     "_accelerator_synchronizeDevice": lambda number: _CUDA["_cuda_synchronize"](),
     "_accelerator_isAllocatorInitialized": lambda: machines.current().initialized,

@@ -1,4 +1,7 @@
-"""``torch.compile`` and tracing. Compiled regions run eagerly: what fusion would save is not modelled, and the report says so."""
+"""``torch.compile`` and tracing.
+
+Compiled regions run eagerly: what fusion would save is not modelled, and the report says so.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,13 @@ from flatout.virtual.face.patches import Patches
 from flatout.virtual.tensor import is_virtual
 
 _NOTE = (
-    "regions under torch.compile are modelled as eager code: kernels that the compiler would fuse, and the memory that it "
-    "would save or take, are not"
+    "regions under torch.compile are modelled as eager code: kernels that the compiler would fuse, and the memory that "
+    "it would save or take, are not"
 )
 
 
 def _run_eagerly(dynamo: ModuleType) -> Callable[..., Any]:
-    """Stands in for ``torch._dynamo.optimize``: the same wrappers around functions and modules, with nothing compiled."""
+    """Stands in for ``torch._dynamo.optimize``: the same wrappers around functions and modules, nothing compiled."""
 
     def optimize(*args: Any, **options: Any) -> Callable[[Any], Any]:
         def wrap(model: Any) -> Any:

@@ -1,7 +1,7 @@
 """Classes of PyTorch written in C whose construction has to be answered differently: ``torch.device(0)`` and others.
 
-A class in C cannot be patched, and a substitute would not be the class that ``isinstance`` and C++ look for. Its *metaclass*
-can be replaced: then calling the class comes to us first, and the class stays what it is.
+A class in C cannot be patched, and a substitute would not be the class that ``isinstance`` and C++ look for. Its
+*metaclass* can be replaced: then calling the class comes to us first, and the class stays what it is.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def _metaclass(construct: Construct, belongs: Callable[[Any], bool] | None) -> t
     class Intercepted(type):
         __slots__ = ()
         # Classes in C take these two from `type`; a metaclass in Python would hide them behind its own.
-        __module__ = property(lambda cls: type.__dict__["__module__"].__get__(cls))  # type: ignore[assignment]
-        __doc__ = property(lambda cls: type.__dict__["__doc__"].__get__(cls))  # type: ignore[assignment]
+        __module__ = property(type.__dict__["__module__"].__get__)
+        __doc__ = property(type.__dict__["__doc__"].__get__)
 
         def __call__(cls, *args: Any, **kwargs: Any) -> Any:
             return construct(cls, *args, **kwargs)

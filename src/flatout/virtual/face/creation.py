@@ -1,7 +1,7 @@
 """Functions that make tensors on a device that the script names.
 
-Most are C++ and reach our kernels by themselves. Three things do not: a bare number as the device, page-locked memory, and
-functions that take data (``torch.tensor``), which ask C++ for a CUDA device guard that is not there.
+Most are C++ and reach our kernels by themselves. Three things do not: a bare number as the device, page-locked memory,
+and functions that take data (``torch.tensor``), which ask C++ for a CUDA device guard that is not there.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from flatout.virtual.face.patches import Patches
 from flatout.virtual.tensor import native_index
 
 _SHAPED = (
-    "empty", "empty_permuted", "empty_strided", "empty_quantized", "ones", "arange", "bartlett_window", "blackman_window",
-    "eye", "full", "hamming_window", "hann_window", "kaiser_window", "linspace", "logspace", "rand", "randn", "randint",
-    "randperm", "range", "scalar_tensor", "tril_indices", "triu_indices", "zeros", "empty_like", "zeros_like", "ones_like",
-    "full_like", "rand_like", "randn_like", "randint_like", "normal",
+    "empty", "empty_permuted", "empty_strided", "empty_quantized", "ones", "arange", "bartlett_window",
+    "blackman_window", "eye",
+    "full", "hamming_window", "hann_window", "kaiser_window", "linspace", "logspace", "rand", "randn", "randint",
+    "randperm", "range", "scalar_tensor", "tril_indices", "triu_indices", "zeros", "empty_like", "zeros_like",
+    "ones_like", "full_like", "rand_like", "randn_like", "randint_like", "normal",
 )  # fmt: skip
 _FROM_DATA = (
     "tensor", "as_tensor", "asarray", "sparse_coo_tensor", "sparse_compressed_tensor", "sparse_csr_tensor",
@@ -39,7 +40,7 @@ def _is_cuda(device: Any) -> bool:
     return isinstance(device, torch.device) and device.type == "cuda"
 
 
-def _shaped(plain: Callable[..., Any]) -> Callable[..., Any]:
+def _shaped(plain: Callable[..., Any]) -> Any:
     """Only what C++ cannot do itself is changed: this runs for every tensor that the script makes."""
 
     def create(*args: Any, **kwargs: Any) -> Any:
@@ -57,7 +58,7 @@ def _shaped(plain: Callable[..., Any]) -> Callable[..., Any]:
     return _like(create, plain)
 
 
-def _from_data(plain: Callable[..., Any]) -> Callable[..., Any]:
+def _from_data(plain: Callable[..., Any]) -> Any:
     def create(*args: Any, **kwargs: Any) -> Any:
         if "pin_memory" in kwargs and kwargs.pop("pin_memory"):
             return pinning.mark(create(*args, **kwargs))
@@ -94,7 +95,7 @@ def _new_tensor(self: torch.Tensor, data: Any, **kwargs: Any) -> torch.Tensor:
     return torch.tensor(data, **kwargs)
 
 
-def _method(plain: Callable[..., Any]) -> Callable[..., Any]:
+def _method(plain: Callable[..., Any]) -> Any:
     def create(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         device = kwargs.get("device")
         if device is not None and _is_cuda(device):
@@ -116,7 +117,7 @@ _plain: dict[str, Any] = {name: getattr(torch, name) for name in (*_SHAPED, *_FR
 _SPARSE = frozenset(_plain[name] for name in _FROM_DATA if name.startswith("sparse"))
 
 
-def _default_device(constructors: Callable[[], Any]) -> Callable[..., Any]:
+def _default_device(constructors: Callable[[], Any]) -> Any:
     def torch_function(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func in constructors() and kwargs.get("device") is None:
@@ -126,9 +127,17 @@ def _default_device(constructors: Callable[[], Any]) -> Callable[..., Any]:
     return torch_function
 
 
+def known_to_jit(plain: Any, wrapper: Any) -> None:
+    """Let ``torch.jit.script`` know a builtin function by its wrapper too."""
+    from torch.jit import _builtins
+
+    table: Any = _builtins._get_builtin_table()
+    if id(plain) in table:
+        table[id(wrapper)] = table[id(plain)]
+
+
 def install(patches: Patches) -> None:
     """Wrap them. A forked child that may not use CUDA gets the plain ones back: its work must not be slowed down."""
-    from torch.jit._builtins import _get_builtin_table  # type: ignore[attr-defined]
     from torch.utils import _device
 
     constructors: Any = _device._device_constructors
@@ -140,9 +149,7 @@ def install(patches: Patches) -> None:
         own.set(_Tensor, name, _method(getattr(_Tensor, name)))
     own.set(_Tensor, "new_tensor", _new_tensor)
     own.set(_device.DeviceContext, "__torch_function__", _default_device(constructors))
-    builtins = _get_builtin_table()
-    for plain, wrapper in _wrapped.items():  # so that torch.jit.script knows them by either name
-        if id(plain) in builtins:
-            builtins[id(wrapper)] = builtins[id(plain)]
+    for plain, wrapper in _wrapped.items():
+        known_to_jit(plain, wrapper)
     patches.on_undo(own.undo)
     forks.restore_in_child(own.undo)

@@ -19,13 +19,13 @@ from flatout.virtual.face.patches import Patches
 def _refuse_world(size: int) -> None:
     if size > 1:
         raise UnsupportedError(
-            f"a process group of {size} ranks over NCCL is not supported on the virtual GPU (--gpus is not supported yet): "
-            "run the script as one process (WORLD_SIZE=1, or without torchrun)"
+            f"a process group of {size} ranks over NCCL is not supported on the virtual GPU "
+            "(--gpus is not supported yet): run the script as one process (WORLD_SIZE=1, or without torchrun)"
         )
 
 
 def _silent_group(rank: int, size: int) -> Any:
-    group: Any = torch._C._distributed_c10d.FakeProcessGroup  # type: ignore[attr-defined]
+    group: Any = torch._C._distributed_c10d.FakeProcessGroup
     if hasattr(group, "_create_internal"):
         return group._create_internal(rank, size)
     return group(rank, size)
@@ -46,7 +46,7 @@ class Options:
 
 class _GroupType(type):
     def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, torch._C._distributed_c10d.FakeProcessGroup)  # type: ignore[attr-defined]
+        return isinstance(instance, torch._C._distributed_c10d.FakeProcessGroup)
 
 
 class ProcessGroupNCCL(metaclass=_GroupType):
@@ -64,7 +64,8 @@ def _all_reduce(tensors: Any, group: Any, *options: Any, **more: Any) -> Any:
     """A sum over one rank. Done here because gradients' hooks want the result from the work's future."""
     future: Any = torch.futures.Future()
     future.set_result(list(tensors))
-    work: Any = torch._C._distributed_c10d._create_work_from_future(future)  # type: ignore[attr-defined]
+    c10d: Any = torch._C._distributed_c10d
+    work = c10d._create_work_from_future(future)
     return tensors, work.boxed()
 
 
@@ -73,7 +74,7 @@ _libraries: list[Any] = []
 
 def _register_kernels() -> None:
     if not _libraries:
-        library: Any = torch.library.Library("c10d", "IMPL")  # noqa: TOR901
+        library: Any = torch.library.Library("c10d", "IMPL")
         library.impl("allreduce_", _all_reduce, "CUDA")
         _libraries.append(library)
 
@@ -93,10 +94,13 @@ def install(patches: Patches) -> None:
     if not distributed.is_available():
         return
     patches.set(distributed, "is_nccl_available", lambda: True)
-    silent: Any = torch._C._distributed_c10d.FakeProcessGroup  # type: ignore[attr-defined]
+    silent: Any = torch._C._distributed_c10d.FakeProcessGroup
     # What NCCL's group can and this one does not, because nothing is ever out of step in a world of one.
     patches.set(silent, "_set_sequence_number_for_group", lambda self: None)
     patches.set(silent, "_get_sequence_number_for_group", lambda self: 0)
+    for name in ("_shutdown", "shutdown", "_abort", "abort"):
+        if not hasattr(silent, name):
+            patches.set(silent, name, lambda self, *args: None)
     patches.set(torch.cuda.nccl, "is_available", lambda tensors: True)
     patches.set(torch.cuda.nccl, "version", lambda: (2, 27, 3))
 

@@ -1,6 +1,6 @@
 """The functions of ``torch._C`` beneath ``torch.cuda``: which GPUs there are, which is current, waiting for them.
 
-PyTorch's own ``torch.cuda`` runs unchanged on top of these, so it answers, checks and warns as it does on a real machine.
+PyTorch's own ``torch.cuda`` runs unchanged on top of these, so it answers, checks and warns as on a real machine.
 """
 
 from __future__ import annotations

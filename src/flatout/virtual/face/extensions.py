@@ -23,7 +23,8 @@ def _triton_run(plain: Any) -> Any:
             kernel = getattr(self, "fn", self)
             name = getattr(kernel, "__name__", str(kernel))
             raise UnsupportedError(
-                f"the Triton kernel `{name}` cannot run on the virtual GPU, which has no content to compute on: {_WAY_OUT}"
+                f"the Triton kernel `{name}` cannot run on the virtual GPU, which has no content to compute on: "
+                f"{_WAY_OUT}"
             )
         return plain(self, *args, **kwargs)
 
@@ -60,8 +61,8 @@ def _refuse_cuda(name: str, plain: Any) -> Any:
         if cuda:
             extension = args[0] if args else kwargs.get("name", "?")
             raise UnsupportedError(
-                f"the CUDA extension `{extension}` (torch.utils.cpp_extension.{name}) cannot be built for the virtual GPU: "
-                f"{_WAY_OUT}"
+                f"the CUDA extension `{extension}` (torch.utils.cpp_extension.{name}) cannot be built for the virtual "
+                f"GPU: {_WAY_OUT}"
             )
         return plain(*args, **kwargs)
 
@@ -76,7 +77,7 @@ def install(patches: Patches) -> None:
     def patch_triton(module: Any) -> None:
         patches.set(module.JITFunction, "run", _triton_run(module.JITFunction.run))
 
-    custom: Any = torch._library.custom_ops.CustomOpDef  # type: ignore[attr-defined]
+    custom: Any = torch._library.custom_ops.CustomOpDef
     patches.set(custom, "register_kernel", _register_kernel(custom.register_kernel))
 
     def patch_extensions(module: Any) -> None:

@@ -1,4 +1,4 @@
-"""A stand-in for the package ``flash_attn`` where it is not installed: attention of the same shapes through PyTorch's own.
+"""A stand-in for the package ``flash_attn`` where it is not installed: the same shapes through PyTorch's own attention.
 
 PyTorch's flash kernel is the same algorithm, so memory is close; the report notes the substitution.
 """

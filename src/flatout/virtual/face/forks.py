@@ -1,4 +1,4 @@
-"""CUDA does not survive ``fork``: a child of a process that has used it may not use it, and computes on the CPU at full speed."""
+"""CUDA does not survive ``fork``: the child of a process that has used it computes on the CPU only, at full speed."""
 
 from __future__ import annotations
 

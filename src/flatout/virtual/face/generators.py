@@ -12,7 +12,7 @@ from flatout.virtual import machine as machines
 from flatout.virtual import randomness
 from flatout.virtual.face.patches import Patches
 
-_PLAIN = torch.Generator
+_PLAIN: Any = torch.Generator
 # Source: c10/core/GeneratorImpl.h, default_rng_seed_val.
 _DEFAULT_SEED = 67280421310721
 # Philox, CUDA's generator, draws four numbers at once.
@@ -21,7 +21,7 @@ _NUMBERS_AT_ONCE = 4
 _MULTIPLIER, _INCREMENT = 6364136223846793005, 1442695040888963407
 
 
-class CUDAGenerator(_PLAIN):
+class CUDAGenerator(_PLAIN):  # type: ignore[misc]
     """A generator of the GPU. Its state is CUDA's: a seed and an offset, 16 bytes.
 
     The numbers of each operation come from a CPU generator that is seeded from both.
@@ -42,7 +42,7 @@ class CUDAGenerator(_PLAIN):
     def __init__(self, number: int = 0) -> None: ...
 
     @property
-    def device(self) -> torch.device:  # type: ignore[override]
+    def device(self) -> torch.device:
         """The GPU that it belongs to."""
         return torch.device("cuda", self.number)
 
@@ -71,9 +71,10 @@ class CUDAGenerator(_PLAIN):
         """How many numbers were drawn."""
         return self.offset
 
-    def set_offset(self, offset: int) -> None:
+    def set_offset(self, offset: int) -> Any:
         """Go on as if that many numbers had been drawn."""
         self.offset = int(offset)
+        return self
 
     def get_state(self) -> torch.Tensor:
         """Seed and offset, 16 bytes on the CPU."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import torch
@@ -9,6 +10,8 @@ import torch
 from flatout.virtual import machine as machines
 from flatout.virtual.face.memory_functions import new_pool_handle
 from flatout.virtual.face.patches import Patches, remake
+
+_capturing: dict[int, Any] = {}
 
 
 class GraphBase:
@@ -28,8 +31,8 @@ class GraphBase:
         machine = machines.current()
         if machine.thread.stream == 0:
             raise RuntimeError(
-                "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay them on "
-                "the default stream.)"
+                "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay "
+                "them on the default stream.)"
             )
         if self._pool is not None:
             raise RuntimeError(
@@ -39,7 +42,15 @@ class GraphBase:
         stream = machine.thread.stream
         machine.gpu().memory.allocator.begin_allocate_to_pool(self._pool, lambda other: other == stream)
         machine.thread.capturing = True
+        _capturing[threading.get_ident()] = self
         self._captured_operations = machine.operations
+
+    def capture_end_pre(self) -> None:
+        """End the capture, the first half as PyTorch 2.14 splits it."""
+        GraphBase.capture_end(self)
+
+    def capture_end_post(self) -> None:
+        """The second half: nothing is left to do."""
 
     def capture_end(self) -> None:
         """End the capture."""
@@ -47,6 +58,7 @@ class GraphBase:
         if self._pool is None or not machine.thread.capturing:
             raise RuntimeError("capture_end called without a capture")
         machine.thread.capturing = False
+        _capturing.pop(threading.get_ident(), None)
         machine.gpu().memory.allocator.end_allocate_to_pool(self._pool)
         self._captured_operations = machine.operations - self._captured_operations
 
@@ -70,6 +82,22 @@ class GraphBase:
         if self._pool is None:
             raise RuntimeError("Called CUDAGraph::pool() without a preceding successful capture.")
         return self._pool
+
+    def pools(self) -> list[tuple[int, int]]:
+        """All private pools of the graph."""
+        return [GraphBase.pool(self)]
+
+    def _retain_pool(self, pool: Any) -> None:
+        """Keep another pool as long as the graph."""
+
+    @property
+    def _has_graph_exec(self) -> bool:
+        return self._pool is not None
+
+    @staticmethod
+    def get_currently_capturing_graph() -> Any:
+        """The graph that this thread captures now, or None."""
+        return _capturing.get(threading.get_ident())
 
     def register_generator_state(self, generator: Any) -> None:
         """Random numbers of this generator are drawn anew at each replay."""

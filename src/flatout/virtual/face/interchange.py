@@ -12,10 +12,10 @@ from flatout.virtual import machine as machines
 from flatout.virtual.face.patches import Patches
 from flatout.virtual.tensor import HOST_INDEX, native_index
 
-_base: Any = torch._C.TensorBase  # type: ignore[attr-defined]
+_base: Any = torch._C.TensorBase
 _plain_numpy = _base.numpy
 _plain_dlpack: Any = torch.Tensor.__dlpack__
-_plain_from_dlpack: Any = torch.from_dlpack
+_plain_from_dlpack: Any = torch.utils.dlpack.from_dlpack
 # Source: DLPack's DLDeviceType, kDLCUDA.
 _DLPACK_CUDA = 2
 
@@ -64,7 +64,7 @@ def to_dlpack(tensor: torch.Tensor) -> Any:
     return Capsule(tensor.detach()) if on_gpu(tensor) else _plain_to_dlpack(tensor)
 
 
-_plain_to_dlpack: Any = torch._C._to_dlpack  # type: ignore[attr-defined]
+_plain_to_dlpack: Any = torch._C._to_dlpack
 
 
 def from_dlpack(ext_tensor: Any, **kwargs: Any) -> torch.Tensor:

@@ -55,8 +55,7 @@ class TensorType(type):
 
 
 def _make(name: str, dtype: torch.dtype) -> Any:
-    made = TensorType(name, (), {"dtype": dtype, "__module__": "torch.cuda"})
-    return made
+    return TensorType(name, (), {"dtype": dtype, "__module__": "torch.cuda"})
 
 
 _types = {name: _make(name, dtype) for name, dtype in _DTYPES.items()}

@@ -92,8 +92,8 @@ def _host_stats() -> dict[str, Any]:
 
 def _custom_allocator(*args: Any) -> Any:
     raise UnsupportedError(
-        "torch.cuda.memory.CUDAPluggableAllocator is not supported on the virtual GPU: it would call code of a CUDA library; "
-        "run the script with PyTorch's own allocator"
+        "torch.cuda.memory.CUDAPluggableAllocator is not supported on the virtual GPU: it would call code of a CUDA "
+        "library; run the script with PyTorch's own allocator"
     )
 
 
@@ -156,6 +156,18 @@ class MemPool:
         return 1
 
 
+class _PoolContext:
+    """Base of ``torch.cuda.memory.MemPoolContext`` (PyTorch 2.6 to 2.8): names the pool that is in use."""
+
+    def __init__(self, pool: Any) -> None:
+        self._pool = pool
+
+    @staticmethod
+    def active_pool() -> Any:
+        """The pool in use: not told."""
+        return None
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_cuda_memoryStats": lambda number: _memory(number).allocator.stats(),
     "_cuda_resetPeakMemoryStats": lambda number: _memory(number).reset_peaks(),
@@ -187,6 +199,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_cuda_beginAllocateCurrentStreamToPool": _begin_pool_this_stream,
     "_cuda_beginAllocateCurrentThreadToPool": _begin_pool,
     "_cuda_endAllocateToPool": _end_pool,
+    "_cuda_endAllocateCurrentStreamToPool": _end_pool,
     "_cuda_releasePool": _release_pool,
     "_cuda_clearCublasWorkspaces": lambda: None,
     "_cuda_getCublasWorkspaceSize": lambda: _CUBLAS_WORKSPACE_BYTES,
@@ -212,3 +225,5 @@ def install(patches: Any) -> None:
         if name in FUNCTIONS:
             patches.set(module, name, FUNCTIONS[name])
     remake(patches, module, "MemPool", MemPool)
+    if hasattr(module, "MemPoolContext"):
+        remake(patches, module, "MemPoolContext", _PoolContext)

@@ -10,8 +10,8 @@ import torch
 if TYPE_CHECKING:
     from flatout.gpu import GPU
 
-# Source: CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability": resident threads and shared
-# memory (KiB) of a multiprocessor, and shared memory that one block may opt in to (KiB).
+# Source: CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability": resident threads and
+# shared memory (KiB) of a multiprocessor, and shared memory that one block may opt in to (KiB).
 _BY_CAPABILITY = {
     (5, 0): (2048, 64, 48),
     (5, 2): (2048, 96, 48),

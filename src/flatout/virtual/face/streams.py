@@ -54,7 +54,7 @@ class StreamBase(torch.Stream):
         elif stream_id is None:
             stream_id = _next_stream(priority)
         number = machines.current().gpu().number if device_index is None else device_index
-        return super().__new__(cls, stream_id=stream_id, device_index=number, device_type=_CUDA_TYPE)  # type: ignore[call-overload]
+        return super().__new__(cls, stream_id=stream_id, device_index=number, device_type=_CUDA_TYPE)
 
     @property
     def cuda_stream(self) -> int:
@@ -132,7 +132,7 @@ class EventBase:
     ) -> Any:
         self = super().__new__(cls)
         self._timed = enable_timing
-        self._operations: int | None = None
+        self._operations = None
         return self
 
     _timed: bool
@@ -174,7 +174,8 @@ class EventBase:
             raise ValueError("Both events must be recorded before calculating elapsed time.")
         machine = machines.current()
         machine.assume_that("times measured with torch.cuda.Event are invented: 10 microseconds an operation")
-        return 0.01 * max(1, end_event._operations - self._operations)
+        between: int = end_event._operations - self._operations
+        return 0.01 * max(1, between)
 
     def ipc_handle(self) -> bytes:
         """A handle for another process."""
@@ -215,8 +216,9 @@ def record_stream(self: torch.Tensor, stream: Any) -> None:
     index = native_index(self)
     if not 0 < index <= HOST_INDEX:
         raise NotImplementedError(
-            "Could not run 'aten::record_stream' with arguments from the 'CPU' backend. This could be because the operator "
-            "doesn't exist for this backend, or was omitted during the selective/custom build process (if using custom build)."
+            "Could not run 'aten::record_stream' with arguments from the 'CPU' backend. This could be because the "
+            "operator doesn't exist for this backend, or was omitted during the selective/custom build process (if "
+            "using custom build)."
         )
     allocation = allocation_of(self)
     if allocation.block is not None:

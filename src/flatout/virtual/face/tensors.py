@@ -12,6 +12,7 @@ from flatout.virtual.face.patches import Patches
 from flatout.virtual.tensor import HOST_INDEX, allocation_of, native_device, native_index, shown_device
 
 _Tensor: Any = torch.Tensor
+UninitializedTensorMixin: Any = torch.nn.parameter.__dict__["UninitializedTensorMixin"]
 _base: Any = torch._C.TensorBase
 _plain_to = _base.to
 _plain_data_ptr = _base.data_ptr
@@ -20,8 +21,8 @@ _plain_is_shared: Any = torch.Tensor.is_shared
 
 def install(patches: Patches) -> None:
     """Replace the attributes on ``torch.Tensor`` (real tensors go on as before)."""
-    patches.set_all(
-        _Tensor,
+    _replace(
+        patches,
         {
             "device": _DeviceAttribute(),
             "is_cuda": property(lambda self: 0 < native_index(self) <= HOST_INDEX),
@@ -36,7 +37,18 @@ def install(patches: Patches) -> None:
             "pin_memory": pinning.pin_memory,
         },
     )
-    patches.set(torch, "get_device", lambda input: _get_device(input))
+    patches.set(torch, "get_device", _get_device)
+
+
+def _replace(patches: Patches, methods: dict[str, Any]) -> None:
+    allowed = UninitializedTensorMixin._allowed_methods
+    for name, method in methods.items():
+        if callable(method):
+            method.__name__ = name  # what a ``__torch_function__`` mode is shown
+            if getattr(_Tensor, name) in allowed:  # what may be asked of a lazy module's parameter
+                patches.set(UninitializedTensorMixin, "_allowed_methods", [*allowed, method])
+                allowed = UninitializedTensorMixin._allowed_methods
+        patches.set(_Tensor, name, method)
 
 
 class _NativeGetter:
@@ -52,8 +64,8 @@ _NativeGetter.__name__ = "method-wrapper"
 class _DeviceAttribute:
     """``Tensor.device``.
 
-    Under a ``__torch_function__`` mode (``torch.set_default_device`` is one) C++'s own getter comes back to this class, by
-    ``Tensor.device.__get__``, for the native answer. Python's attribute access takes the method of the class instead.
+    Under a ``__torch_function__`` mode (``torch.set_default_device`` is one) C++'s own getter comes back to this
+    class, by ``Tensor.device.__get__``, for the native answer. Python's attribute access takes the method of the class instead.
     """
 
     def __init__(self) -> None:
@@ -78,7 +90,7 @@ def _data_ptr(self: torch.Tensor) -> int:
     block = allocation_of(self).block
     if block is None or self.numel() == 0:
         return 0
-    return int(block.address) + self.storage_offset() * self.element_size()
+    return int(block.address) + int(self.storage_offset()) * self.element_size()
 
 
 def _is_shared(self: torch.Tensor) -> bool:
