@@ -2,7 +2,7 @@
 
 Source: huggingface/peft, method_comparison/MetaMathQA (July 2026; torch 2.13, CUDA 13). The figure is
 ``torch.cuda.max_memory_reserved()`` after training less that before loading the model. The original trains on MetaMathQA; ours on
-random tokens of a documented distribution of lengths (see the script), 40 steps around the longest batch.
+random tokens of a documented distribution of lengths (see the script), 12 steps around the longest batch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from dry import KEPT, ORACLES, Runner
 
 GPU = "l40s"
-BUCKETS = 2
+LONGEST = 768
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ def _adapter_folder(name: str, settings: dict[str, Any]) -> str:
     return str(folder)
 
 
-def read() -> Iterator[PeftRow]:
-    """All language-model rows."""
+def read(longest: int = LONGEST) -> Iterator[PeftRow]:
+    """All language-model rows; `longest` is the number of tokens at which texts are cut."""
     for path in sorted((ORACLES / "peft/results").glob("*llama-3.2-3B*.json")):
         told = json.loads(path.read_text())
         train, settings = told["run_info"]["train_config"], told["run_info"]["peft_config"]
         name = path.stem.replace("llama-3.2-3B-", "").replace("--", " ")
-        arguments = ["--buckets", str(BUCKETS), "--optimizer", train["optimizer_type"], "--optimizer-arguments"]
+        arguments = ["--longest", str(longest), "--optimizer", train["optimizer_type"], "--optimizer-arguments"]
         arguments += [f"{key}={value}" for key, value in train["optimizer_kwargs"].items()]
         if not train["autocast_adapter_dtype"]:
             arguments.append("--keep-adapter-dtype")
