@@ -101,7 +101,9 @@ def convolution(
     _check_types(input, weight, bias)
     arguments = (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
     (spec,), index = inferred(op, arguments, {})
-    machines.current().operations += 1
+    machine = machines.current()
+    machine.operations += 1
+    machine.count("convolution_dtypes", str(input.dtype)[6:])
     if not torch.backends.cudnn.enabled:
         return _without_cudnn(spec, input, weight, index)
     layout = _format(input, weight)
