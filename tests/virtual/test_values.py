@@ -182,3 +182,29 @@ def test_integers_come_out_as_on_the_cpu(content: list[int], operation: str) -> 
 def test_the_same_invented_tensor_twice() -> None:
     x = unknown()
     assert torch.equal(invented.tensor_like(x), invented.tensor_like(x))
+
+
+def test_nothing_is_within_a_tolerance_yet() -> None:
+    """An optimizer that asks whether it has converged goes on, and keeps what it would keep."""
+    gradient = unknown()
+    assert not bool(gradient.abs().max() <= 1e-7)
+    assert bool(gradient.dot(gradient) > 1e-10)
+    assert not bool(gradient.dot(gradient) > -1e-9)
+    assert bool(gradient.norm() < 1.0)
+
+
+def test_lbfgs_runs_all_its_iterations() -> None:
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=20)
+    calls = []
+
+    def closure() -> torch.Tensor:
+        calls.append(1)
+        optimizer.zero_grad()
+        loss = model(torch.randn(4, 8, device="cuda")).square().mean()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    assert len(calls) == 20
+    assert len(optimizer.state[model.weight]["old_dirs"]) == 19

@@ -97,6 +97,10 @@ def _print_result(result: Result, console: Console, *, verbose: bool) -> None:
         _print_error(result, result.error, console, verbose=verbose)
     if result.outcome == "fits" and not (result.used_gpu and result.steps):
         _print_note(result, console)
+    caught = result.facts.get("out_of_memory_caught", 0)
+    if caught:
+        note = f"memory ran out {count_text(caught, 'time')} on the way, and the script caught that and went on"
+        print_labelled("Note", Text(note), console)
     if verbose:
         print_details(result, console)
 

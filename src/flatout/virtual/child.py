@@ -89,7 +89,7 @@ class DryRunHook:
         if error is None and counter.program_ends():
             self._note_steps(counter.completed)
         self._write_peak()
-        self._write_facts()
+        self._write_facts(error)
         sentence = self._guard.report().sentence()
         if sentence:
             self._writer.assume(sentence)
@@ -105,12 +105,14 @@ class DryRunHook:
         if memory.sequence:
             self._writer.peak(memory.peak())
 
-    def _write_facts(self) -> None:
+    def _write_facts(self, error: BaseException | None) -> None:
         for name, value in self._machine.facts.items():
             self._writer.fact(name, value)
         self._writer.fact("optimizer_state_bytes", sum(self._state_bytes.values()))
         memory = self._machine.gpus[0].memory
         self._writer.fact("live_bytes_by_category", memory.live_by_category())
+        caught = self._machine.out_of_memory_errors - (_ending(error).outcome == "out_of_memory")
+        self._writer.fact("out_of_memory_caught", max(caught, 0))
         self._writer.fact("allocation_retries", memory.allocator.stats().get("num_alloc_retries", 0))
 
 

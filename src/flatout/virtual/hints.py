@@ -65,6 +65,23 @@ def _categories(args: Sequence[Any], results: Sequence[Any]) -> tuple[int, Hint]
     return 0, Hint(0, max(args[0].shape[-1], 1))
 
 
+TOLERANCE = 1e-4
+"""Up to this size a number that is compared with counts as a tolerance: invented values are of ordinary size, above it."""
+
+
+def _against(greater: bool) -> HintRule:
+    """Comparing with a number: a value computed in training is below a limit, and not yet within a tolerance."""
+
+    def rule(args: Sequence[Any], results: Sequence[Any]) -> tuple[int, Hint]:
+        limit = args[1]
+        tolerance = args[0].is_floating_point() and isinstance(limit, (int, float)) and 0 < abs(limit) <= TOLERANCE
+        if tolerance and limit < 0:  # whether a slope is still downhill: ``gtd > -1e-9``
+            return 0, Hint(likely=not greater)
+        return 0, Hint(likely=greater if tolerance else not greater)
+
+    return rule
+
+
 RULES: dict[str, HintRule] = {
     "aten::argmax": _index_along(0),
     "aten::argmin": _index_along(0),
@@ -83,9 +100,11 @@ RULES: dict[str, HintRule] = {
     "aten::sum": _count,
     "aten::sum.dim_IntList": _count,
     "aten::lt.Tensor": _always(LIKELY),
-    "aten::lt.Scalar": _always(LIKELY),
+    "aten::lt.Scalar": _against(greater=False),
+    "aten::gt.Scalar": _against(greater=True),
+    "aten::ge.Scalar": _against(greater=True),
     "aten::le.Tensor": _always(LIKELY),
-    "aten::le.Scalar": _always(LIKELY),
+    "aten::le.Scalar": _against(greater=False),
     "aten::all": _always(LIKELY),
     "aten::all.dim": _always(LIKELY),
 }

@@ -5,27 +5,40 @@ Every value that is read by the host and was made up here is told to the machine
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from flatout.virtual import machine as machines
 from flatout.virtual.hints import Hint
-from flatout.virtual.places import user_place
+from flatout.virtual.places import reading_line, user_place
 from flatout.virtual.tensor import allocation_of
 
 GUARD = 100
 """After this many reads at one line within one step, the value begins to move so that a loop on it ends."""
 
 _seed = 20_260_101
-_reads: dict[Any, int] = {}
+_counts: dict[Any, int] = {}
 
 
-def _reads_here() -> int:
-    """How often this line has read an invented value within this step, this time included."""
-    key = (user_place(), machines.current().step)
-    _reads[key] = count = _reads.get(key, 0) + 1
-    return count
+class _Reads(NamedTuple):
+    """How often invented values were read within this step, this time included.
+
+    `here` counts for the line of the user's; `repeated` for the line that really reads, in a library or the user's: an
+    optimizer asks many different questions in one call of ``step``, and is in no endless loop yet.
+    """
+
+    here: int
+    repeated: int
+
+
+def _reads() -> _Reads:
+    place, step = user_place(), machines.current().step
+    counts = []
+    for key in ((place, step), (place, step, reading_line())):
+        _counts[key] = count = _counts.get(key, 0) + 1
+        counts.append(count)
+    return _Reads(*counts)
 
 
 def _assumed(kind: str) -> float | None:
@@ -52,7 +65,7 @@ def scalar_like(tensor: torch.Tensor) -> Any:
     """A plausible value of a one-element tensor whose content is not known."""
     machine = machines.current()
     machine.taint()
-    reads = _reads_here()
+    reads = _reads()
     hint = hint_of(tensor)
     if tensor.dtype is torch.bool:
         return _boolean(hint, reads)
@@ -63,37 +76,37 @@ def scalar_like(tensor: torch.Tensor) -> Any:
     return _integer(hint, reads)
 
 
-def _boolean(hint: Hint | None, reads: int) -> bool:
+def _boolean(hint: Hint | None, reads: _Reads) -> bool:
     assumed = _assumed("boolean")
     first = bool(assumed) if assumed is not None else hint is not None and hint.likely
-    flipped = ((reads - 1) // GUARD) % 2 == 1
+    flipped = ((reads.repeated - 1) // GUARD) % 2 == 1
     value = first != flipped
     machines.current().assume_that(f"a condition computed on the GPU was taken to be {value}")
     return value
 
 
-def _float(hint: Hint | None, reads: int, step: int) -> float:
+def _float(hint: Hint | None, reads: _Reads, step: int) -> float:
     assumed = _assumed("float")
     if assumed is not None:
         return assumed
     if hint is not None and hint.high is not None:
         return (hint.low or 0.0) + ((hint.high - (hint.low or 0.0)) / 2)
-    value = 2.0 / (1.0 + 0.05 * step + 0.002 * reads)
-    if reads <= GUARD:
+    value = 2.0 / (1.0 + 0.05 * step + 0.002 * reads.here)
+    if reads.repeated <= GUARD:
         return value
-    if reads <= 3 * GUARD:  # a loop that waits for it to become small
-        return value * 0.5 ** (reads - GUARD)
-    return 2.0 ** min(reads - 3 * GUARD, 100)  # ... or large
+    if reads.repeated <= 3 * GUARD:  # a loop that waits for it to become small
+        return value * 0.5 ** (reads.repeated - GUARD)
+    return 2.0 ** min(reads.repeated - 3 * GUARD, 100)  # ... or large
 
 
-def _integer(hint: Hint | None, reads: int) -> int:
+def _integer(hint: Hint | None, reads: _Reads) -> int:
     assumed = _assumed("integer")
     if assumed is not None:
         return int(assumed)
     low = int(hint.low) if hint is not None and hint.low is not None else 0
     high = int(hint.high) if hint is not None and hint.high is not None else low + 2
     width = max(high - low, 1)
-    value = low + (width // 2 + reads - 1) % width
+    value = low + (width // 2 + reads.here - 1) % width
     machines.current().assume_that(f"a whole number computed on the GPU was taken to be {value}")
     return value
 

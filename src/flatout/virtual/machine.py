@@ -48,6 +48,7 @@ class Machine:
         phase: what the program is doing now.
         step: finished optimizer steps.
         operations: operations issued to a GPU since the start.
+        out_of_memory_errors: how often memory ran out, also where the script caught that.
         facts: what the recording shall tell, as plain data.
         initialized: whether the script has used CUDA (what ``torch.cuda.is_initialized`` says).
         workspaces: memory that libraries keep once taken, by device, stream, thread and library.
@@ -63,6 +64,7 @@ class Machine:
         self.phase: Phase = "setup"
         self.step = 0
         self.operations = 0
+        self.out_of_memory_errors = 0
         self.initialized = False
         self.thread = _ThreadState()
         self.facts: dict[str, Any] = {}

@@ -130,6 +130,7 @@ class DeviceMemory:
         try:
             block = self.allocator.malloc(nbytes, machine.thread.stream)
         except OutOfDeviceMemory as error:
+            machine.out_of_memory_errors += 1
             raise torch.OutOfMemoryError(str(error)) from None
         phase = machine.phase
         self.sequence += 1

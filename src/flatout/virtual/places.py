@@ -10,6 +10,7 @@ from types import CodeType, FrameType
 import flatout
 from flatout.recording.schema import Place
 
+_FLATOUT = os.path.dirname(os.path.abspath(flatout.__file__)) + os.sep
 _PACKAGES = tuple(
     os.path.normpath(path) + os.sep
     for path in {
@@ -44,6 +45,16 @@ def user_frame() -> FrameType | None:
             own = is_users_own(code)
         if own:
             return frame
+        frame = frame.f_back
+    return None
+
+
+def reading_line() -> tuple[CodeType, int] | None:
+    """The innermost line outside flatout on this thread, be it the user's or a library's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith(_FLATOUT):
+            return frame.f_code, frame.f_lineno
         frame = frame.f_back
     return None
 

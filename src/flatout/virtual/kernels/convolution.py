@@ -78,7 +78,9 @@ def convolution(
 ) -> torch.Tensor:
     arguments = (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
     (spec,), index = inferred(op, arguments, {})
-    machines.current().operations += 1
+    machine = machines.current()
+    machine.operations += 1
+    machine.count("convolution_dtypes", str(input.dtype)[6:])
     if not torch.backends.cudnn.enabled:
         return _without_cudnn(spec, input, weight, index)
     layout = _format(input, weight)

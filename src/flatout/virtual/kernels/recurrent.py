@@ -187,7 +187,10 @@ def cudnn_rnn(
     batch_sizes: Sequence[int],
     dropout_state: torch.Tensor | None,
 ) -> Any:
-    machines.current().operations += 1
+    machine = machines.current()
+    machine.operations += 1
+    machine.count("recurrent_kernels", NAMES[mode])
+    machine.count("recurrent_dtypes", str(input.dtype)[6:])
     index = native_index(input)
     directions = 2 if bidirectional else 1
     features = (proj_size or hidden_size) * directions
