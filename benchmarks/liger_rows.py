@@ -158,11 +158,12 @@ def jsd(config: dict[str, Any], mode: str) -> Step:
 
     divergence = torch.nn.KLDivLoss(reduction="batchmean", log_target=True)
 
-    def loss(log_p: Any, log_q: Any) -> Any:
+    def loss(log_q: Any, log_p: Any) -> Any:
+        log_p, log_q = log_p.to(torch.float), log_q.to(torch.float)
         log_p, log_q = log_p.view(-1, log_p.size(-1)), log_q.view(-1, log_q.size(-1))
-        middle = 0.5 * (torch.exp(log_p) + torch.exp(log_q))
-        log_middle = torch.log(middle)
-        return 0.5 * (divergence(log_middle, log_p) + divergence(log_middle, log_q))
+        middle = torch.lerp(torch.exp(log_p), torch.exp(log_q), 0.5)
+        result = 0.5 * divergence(torch.log(middle), log_p) + 0.5 * divergence(torch.log(middle), log_q)
+        return result.to(torch.float)
 
     return _loss(config, loss, log_input=True, log_target=True)
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from flatout.virtual import machine as machines
-from flatout.virtual.dispatch import Operator, composes, empty, stands_in, taken_apart
+from flatout.virtual.dispatch import Operator, composes, empty, generic, stands_in, taken_apart
 from flatout.virtual.kernels.attention_choice import HALF
 from flatout.virtual.kernels.factories import stride_for
 from flatout.virtual.kernels.layouts import copy_bytes, suggest
@@ -120,6 +120,24 @@ def rms_norm(
         output = empty(input.shape, input.dtype, index)
         outer = (*input.shape[: input.dim() - len(normalized_shape)], *(1 for _ in normalized_shape))
         return output, empty(outer, torch.float32 if input.dtype in HALF else input.dtype, index)
+
+
+@stands_in("native_layer_norm_backward", "_fused_rms_norm_backward")
+def layer_norm_backward(op: Operator, grad_out: torch.Tensor, input: torch.Tensor, *rest: Any, **options: Any) -> Any:
+    """Source: layer_norm_backward_cuda in native/cuda/layer_norm_kernel.cu: both come as contiguous copies."""
+    machines.current().operations += 1
+    with Temporaries(native_index(input)) as temporaries:
+        temporaries.take(copy_bytes(grad_out, torch.contiguous_format))
+        temporaries.take(copy_bytes(input, torch.contiguous_format))
+        return generic(op, (grad_out, input, *rest), options)
+
+
+@stands_in("native_layer_norm")
+def layer_norm(op: Operator, input: torch.Tensor, *rest: Any, **options: Any) -> Any:
+    machines.current().operations += 1
+    with Temporaries(native_index(input)) as temporaries:
+        temporaries.take(copy_bytes(input, torch.contiguous_format))
+        return generic(op, (input, *rest), options)
 
 
 @stands_in("native_group_norm")
