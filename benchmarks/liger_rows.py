@@ -50,7 +50,9 @@ def rows(path: Path) -> list[dict[str, str]]:
     """The memory rows of plain PyTorch and Hugging Face."""
     with path.open(newline="") as file:
         return [
-            row for row in csv.DictReader(file) if row["metric_name"] == "memory" and row["kernel_provider"] in PROVIDERS
+            row
+            for row in csv.DictReader(file)
+            if row["metric_name"] == "memory" and row["kernel_provider"] in PROVIDERS
         ]
 
 

@@ -482,7 +482,11 @@ def composed_factories() -> set[str]:
 
 def _names_device(name: str) -> bool:
     short, _, overload = name[len("aten::") :].partition(".")
-    found = getattr(getattr(torch.ops.aten, short, None), overload or "default", None) if name.startswith("aten::") else None
+    found = (
+        getattr(getattr(torch.ops.aten, short, None), overload or "default", None)
+        if name.startswith("aten::")
+        else None
+    )
     return found is not None and any(argument.name == "device" for argument in found._schema.arguments)
 
 

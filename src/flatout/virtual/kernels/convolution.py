@@ -64,8 +64,8 @@ def _workspace(
 
 
 _SHOWN = {
-    torch.float16: "Half", torch.bfloat16: "BFloat16", torch.float32: "Float", torch.float64: "Double", torch.int64: "Long",
-    torch.int32: "Int", torch.uint8: "Byte", torch.int8: "Char", torch.bool: "Bool",
+    torch.float16: "Half", torch.bfloat16: "BFloat16", torch.float32: "Float", torch.float64: "Double",
+    torch.int64: "Long", torch.int32: "Int", torch.uint8: "Byte", torch.int8: "Char", torch.bool: "Bool",
 }  # fmt: skip
 _SCALAR = {torch.float16: "c10::Half", torch.bfloat16: "c10::BFloat16", torch.float32: "float", torch.float64: "double"}
 

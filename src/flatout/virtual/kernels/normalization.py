@@ -39,7 +39,9 @@ def uses_cudnn(
     """Whether CUDA gives this batch norm to cuDNN (``_select_batch_norm_backend``)."""
     if weight is None or bias is None or not torch.backends.cudnn.enabled or input.dim() < 3:
         return False
-    if torch.bfloat16 in (input.dtype, weight.dtype) or (input.dtype is torch.float16 and weight.dtype is not torch.float32):
+    if torch.bfloat16 in (input.dtype, weight.dtype) or (
+        input.dtype is torch.float16 and weight.dtype is not torch.float32
+    ):
         return False
     tracked = running_mean is not None and running_var is not None
     if not tracked and not (running_mean is None and running_var is None and training):
@@ -67,9 +69,7 @@ def batch_norm(
             *_aten.cudnn_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps),
             CUDNN,
         )
-    return taken_apart(
-        op, input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled
-    )
+    return taken_apart(op, input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled)
 
 
 @stands_in("cudnn_batch_norm")

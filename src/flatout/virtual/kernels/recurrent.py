@@ -94,9 +94,7 @@ def lstm(
     batch_first: bool,
 ) -> Any:
     if len(hx) != 2 or not acceptable(input):
-        return taken_apart(
-            op, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
-        )
+        return taken_apart(op, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
     return _run(
         LSTM, input, hx[0], hx[1], params, has_biases, num_layers, dropout, train, bidirectional, batch_first
     )[:3]  # fmt: skip

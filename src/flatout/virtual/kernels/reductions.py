@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from flatout.gpu.capability import limits
 from flatout.virtual import machine as machines
 from flatout.virtual.dispatch import Operator, generic, stands_in
 from flatout.virtual.kernels.target import Temporaries, compute_capability, multiprocessors
@@ -22,7 +23,6 @@ MAX_THREADS = 512
 WARP = 32
 VECTOR = 4
 MIN_VALUES, MAX_VALUES = 16, 256
-THREADS_PER_MULTIPROCESSOR = {(7, 5): 1024, (8, 6): 1536, (8, 7): 1536, (8, 9): 1536, (12, 0): 1536, (12, 1): 1536}
 SEMAPHORE_BYTES = 4
 INDEX_BYTES = 2**31
 
@@ -99,9 +99,7 @@ def staging(
             outputs *= n
     if inputs * outputs == 0 or not loop.sizes:
         return NONE
-    along_input = loop.reduced == len(loop.sizes) or (
-        loop.reduced > 0 and loop.strides[0] < loop.strides[loop.reduced]
-    )
+    along_input = loop.reduced == len(loop.sizes) or (loop.reduced > 0 and loop.strides[0] < loop.strides[loop.reduced])
     if along_input:
         width, height, fastest = inputs, outputs, loop.strides[0]
     else:
@@ -198,7 +196,7 @@ def take_staging(tensor: torch.Tensor, dims: frozenset[int], kind: Any, index: i
     """Take and give back the staging memory of one reduction."""
     own = tensor.element_size()
     partial = kind.partial_bytes or (own if kind.keeps_type else _WIDE.get(tensor.dtype, 4))
-    per_processor = THREADS_PER_MULTIPROCESSOR.get(compute_capability(index), 2048)
+    per_processor = limits(compute_capability(index)).max_threads_per_multiprocessor
     needed = staging(
         tuple(tensor.shape), tensor.stride(), dims, partial, kind.vector, multiprocessors(index), per_processor,
         tensor.storage_offset(),

@@ -37,7 +37,14 @@ class Workspace(NamedTuple):
 
 
 def convolution(
-    input_bytes: int, weight_bytes: int, output_bytes: int, itemsize: int, *, channels_last: bool, tensor_cores: bool, pointwise: bool
+    input_bytes: int,
+    weight_bytes: int,
+    output_bytes: int,
+    itemsize: int,
+    *,
+    channels_last: bool,
+    tensor_cores: bool,
+    pointwise: bool,
 ) -> Workspace:
     """The workspace of one convolution (or of one of its gradients); sizes of the three tensors in bytes.
 
@@ -51,13 +58,17 @@ def convolution(
     return Workspace(point, max(point, min(UPPER_FACTOR * numbers + weight_bytes, UPPER_LIMIT_BYTES)))
 
 
-def recurrent_reserve(mode: str, steps_times_batch: int, hidden: int, layers: int, directions: int, itemsize: int) -> int:
+def recurrent_reserve(
+    mode: str, steps_times_batch: int, hidden: int, layers: int, directions: int, itemsize: int
+) -> int:
     """Bytes that cuDNN keeps between forward and backward of a recurrent net (an estimate)."""
     numbers = layers * RNN_KEPT[mode] + layers - 1
     return steps_times_batch * hidden * directions * numbers * itemsize
 
 
-def recurrent(mode: str, weights: int, batch: int, hidden: int, layers: int, directions: int, itemsize: int) -> Workspace:
+def recurrent(
+    mode: str, weights: int, batch: int, hidden: int, layers: int, directions: int, itemsize: int
+) -> Workspace:
     """The workspace of one pass of a recurrent net (an estimate). `weights` counts numbers."""
     point = (weights + batch * hidden * layers * directions * RNN_STEP_NUMBERS[mode]) * itemsize
     return Workspace(point, 2 * point)
