@@ -2,11 +2,11 @@
 
     python benchmarks/liger_rows.py [--json OUT] [--kernel NAME] [-v]
 
-The rows are those of Liger-Kernel's published benchmarks (benchmark/data/all_benchmark_data.csv of linkedin/Liger-Kernel,
-BSD-2-Clause) whose provider is plain PyTorch or Hugging Face. Each is run here as that project's script of the row's own
-date runs it: inputs made first, then the operator forward and backward ten times, the peak of each time, their median; two
-repetitions stand for ten, as nothing changes after the second. A row is exact when it agrees in every digit that was
-stored (MiB in float32). The file is looked for in FLATOUT_ORACLES or ../shared/oracles.
+The rows are those of Liger-Kernel's published benchmarks (benchmark/data/all_benchmark_data.csv of
+linkedin/Liger-Kernel, BSD-2-Clause) whose provider is plain PyTorch or Hugging Face. Each is run here as that project's
+script of the row's own date runs it: inputs made first, then the operator forward and backward ten times, the peak of
+each time, their median; three repetitions stand for ten, as nothing changes after the second. A row is exact when it
+agrees in every digit that was stored (MiB in float32). The file is looked for in FLATOUT_ORACLES or ../shared/oracles.
 """
 
 from __future__ import annotations

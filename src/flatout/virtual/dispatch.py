@@ -425,8 +425,8 @@ _composites: dict[str, Handler] = {}
 def composes(*names: str) -> Callable[[Handler], Handler]:
     """Register the CUDA side of operators that C++ puts together from others and that ask there for ``is_cuda()``.
 
-    The handler runs above autograd and calls the operators that CUDA would: their derivatives are C++'s own. An operator
-    that the installed PyTorch does not have is left out.
+    The handler runs above autograd and calls the operators that CUDA would: their derivatives are C++'s own. An
+    operator that the installed PyTorch does not have is left out.
     """
 
     def register(handler: Handler) -> Handler:
@@ -465,7 +465,7 @@ def covered_names() -> set[str]:
     own = set(of("CPU")) | set(of("CUDA"))
     names = own | set(of("Meta")) | set(of("CompositeExplicitAutogradNonFunctional"))
     foreach = {n for n in of("CompositeExplicitAutograd") if n.startswith("aten::_foreach_")}
-    # Some that come apart elsewhere have a kernel of their own on CUDA (and then mostly on the CPU too), as silu_backward.
+    # Some that come apart elsewhere have a kernel of their own on CUDA (and then on the CPU too), as silu_backward.
     apart = (set(of("CompositeImplicitAutograd")) | set(of("CompositeExplicitAutograd"))) - own - foreach
     ours = (names | foreach) - apart - composed_factories() | set(_handlers)
     return {n for n in ours if n.startswith("aten::")}

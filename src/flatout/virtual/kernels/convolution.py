@@ -118,7 +118,8 @@ def convolution(
 def convolution_with_switches(op: Operator, *args: Any, **switches: Any) -> torch.Tensor:
     from flatout.virtual.dispatch import operator
 
-    return convolution(operator("aten::convolution"), *args[:9])
+    result: torch.Tensor = convolution(operator("aten::convolution"), *args[:9])
+    return result
 
 
 def _without_cudnn(spec: Any, input: torch.Tensor, weight: torch.Tensor, index: int) -> torch.Tensor:

@@ -1,7 +1,7 @@
 """Normalization as CUDA runs it: cuDNN's batch norm, the fused RMS norm, what group norm keeps, the fused weight norm.
 
-Sources: aten/src/ATen/native/Normalization.cpp, native/cudnn/BatchNorm.cpp, native/layer_norm.cpp, native/group_norm.cpp,
-native/WeightNorm.cpp.
+Sources: aten/src/ATen/native/Normalization.cpp, native/cudnn/BatchNorm.cpp, native/layer_norm.cpp,
+native/group_norm.cpp, native/WeightNorm.cpp.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sums, means, norms, extremes: the staging buffers of reductions that more than one block of threads works on.
 
-Where a reduction has few outputs and many inputs, CUDA splits each output over several blocks, which leave their parts in
-global memory from the caching allocator. Source: setReduceConfig and gpu_reduce_kernel in
+Where a reduction has few outputs and many inputs, CUDA splits each output over several blocks, which leave their parts
+in global memory from the caching allocator. Source: setReduceConfig and gpu_reduce_kernel in
 aten/src/ATen/native/cuda/Reduce.cuh; the order of dimensions: TensorIteratorBase::reorder_dimensions.
 """
 
