@@ -2,11 +2,11 @@
 
     python benchmarks/liger_rows.py [--json OUT] [--kernel NAME] [-v]
 
-The rows are those of Liger-Kernel's published benchmarks (benchmark/data/all_benchmark_data.csv of linkedin/Liger-Kernel,
-BSD-2-Clause) whose provider is plain PyTorch or Hugging Face. Each is run here as that project's script of the row's own
-date runs it: inputs made first, then the operator forward and backward ten times, the peak of each time, their median; two
-repetitions stand for ten, as nothing changes after the second. A row is exact when it agrees in every digit that was
-stored (MiB in float32). The file is looked for in FLATOUT_ORACLES or ../shared/oracles.
+The rows are those of Liger-Kernel's published benchmarks (benchmark/data/all_benchmark_data.csv of
+linkedin/Liger-Kernel, BSD-2-Clause) whose provider is plain PyTorch or Hugging Face. Each is run here as that project's
+script of the row's own date runs it: inputs made first, then the operator forward and backward ten times, the peak of
+each time, their median; three repetitions stand for ten, as nothing changes after the second. A row is exact when it
+agrees in every digit that was stored (MiB in float32). The file is looked for in FLATOUT_ORACLES or ../shared/oracles.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def rows(path: Path) -> list[dict[str, str]]:
     """The memory rows of plain PyTorch and Hugging Face."""
     with path.open(newline="") as file:
         return [
-            row for row in csv.DictReader(file) if row["metric_name"] == "memory" and row["kernel_provider"] in PROVIDERS
+            row
+            for row in csv.DictReader(file)
+            if row["metric_name"] == "memory" and row["kernel_provider"] in PROVIDERS
         ]
 
 
@@ -158,11 +160,12 @@ def jsd(config: dict[str, Any], mode: str) -> Step:
 
     divergence = torch.nn.KLDivLoss(reduction="batchmean", log_target=True)
 
-    def loss(log_p: Any, log_q: Any) -> Any:
+    def loss(log_q: Any, log_p: Any) -> Any:
+        log_p, log_q = log_p.to(torch.float), log_q.to(torch.float)
         log_p, log_q = log_p.view(-1, log_p.size(-1)), log_q.view(-1, log_q.size(-1))
-        middle = 0.5 * (torch.exp(log_p) + torch.exp(log_q))
-        log_middle = torch.log(middle)
-        return 0.5 * (divergence(log_middle, log_p) + divergence(log_middle, log_q))
+        middle = torch.lerp(torch.exp(log_p), torch.exp(log_q), 0.5)
+        result = 0.5 * divergence(torch.log(middle), log_p) + 0.5 * divergence(torch.log(middle), log_q)
+        return result.to(torch.float)
 
     return _loss(config, loss, log_input=True, log_target=True)
 

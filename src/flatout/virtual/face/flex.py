@@ -1,4 +1,4 @@
-"""``flex_attention`` is refused by name: its scores are computed by code that only a compiled kernel runs as the GPU would."""
+"""``flex_attention`` is refused by name: only a compiled kernel runs its score functions as the GPU would."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from flatout.virtual.tensor import is_virtual
 def install() -> None:
     """Refuse virtual tensors where every call of ``flex_attention`` comes through (others go on as before)."""
     try:
-        from torch._higher_order_ops.flex_attention import FlexAttentionHOP, flex_attention as operator
+        from torch._higher_order_ops.flex_attention import FlexAttentionHOP
+        from torch._higher_order_ops.flex_attention import flex_attention as operator
         from torch.nn.attention import flex_attention as module
     except ImportError:
         return
@@ -21,7 +22,8 @@ def install() -> None:
     def call(self: Any, query: Any, *args: Any, **kwargs: Any) -> Any:
         if is_virtual(query):
             raise UnsupportedError(
-                "the virtual GPU does not run flex_attention: use scaled_dot_product_attention with a mask for the dry run"
+                "the virtual GPU does not run flex_attention: "
+                "use scaled_dot_product_attention with a mask for the dry run"
             )
         return plain(self, query, *args, **kwargs)
 
@@ -31,7 +33,7 @@ def install() -> None:
 
     def flex_attention(query: Any, *args: Any, **kwargs: Any) -> Any:
         if is_virtual(query):
-            return operator(query)
+            return call(operator, query)
         return plain_public(query, *args, **kwargs)
 
     public.flex_attention = flex_attention

@@ -120,7 +120,7 @@ def _aligned(mask: torch.Tensor) -> torch.Tensor:
     if mask.stride(-1) == 1 and all(stride % MASK_MULTIPLE == 0 for stride in mask.stride()[:-1]):
         return mask
     length = mask.shape[-1]
-    padded = _aten.constant_pad_nd(mask, [0, MASK_MULTIPLE - length % MASK_MULTIPLE])
+    padded: torch.Tensor = _aten.constant_pad_nd(mask, [0, MASK_MULTIPLE - length % MASK_MULTIPLE])
     return padded.narrow(-1, 0, length)
 
 

@@ -26,7 +26,7 @@ LAST_CAPABILITY = (12, 1)
 
 @dataclass(frozen=True)
 class Call:
-    """One call of ``scaled_dot_product_attention``: queries, keys and values of shape (batch, heads, length, head size)."""
+    """One call of ``scaled_dot_product_attention``: tensors of shape (batch, heads, length, head size)."""
 
     query: torch.Tensor
     key: torch.Tensor
@@ -75,7 +75,7 @@ def order(capability: tuple[int, int]) -> list[int]:
 
 
 def prefers_cudnn(capability: tuple[int, int]) -> bool:
-    """Whether this PyTorch tries cuDNN before all others on that GPU (since 2.8, on Hopper and data-centre Blackwell)."""
+    """Whether this PyTorch tries cuDNN first on that GPU (since 2.8, on Hopper and data-centre Blackwell)."""
     major, minor = capability
     version = torch_version()
     if version < (2, 8) or major not in (9, 10):

@@ -1,7 +1,7 @@
 """Outputs and temporaries of CUDA's attention kernels, forward and backward.
 
-Sources: aten/src/ATen/native/transformers/cuda/attention.cu and attention_backward.cu, flash_attn/flash_api.cpp beside them,
-aten/src/ATen/native/cudnn/MHA.cpp. Sizes in elements: (batch, heads, length, head size).
+Sources: aten/src/ATen/native/transformers/cuda/attention.cu and attention_backward.cu, flash_attn/flash_api.cpp beside
+them, aten/src/ATen/native/cudnn/MHA.cpp. Sizes in elements: (batch, heads, length, head size).
 """
 
 from __future__ import annotations

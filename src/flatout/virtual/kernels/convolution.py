@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from flatout.virtual import machine as machines
-from flatout.virtual.dispatch import Operator, empty, inferred, stands_in
+from flatout.virtual.dispatch import Operator, empty, inferred, operator, stands_in
 from flatout.virtual.kernels import workspaces
 from flatout.virtual.kernels.attention_choice import HALF
 from flatout.virtual.kernels.factories import stride_for
@@ -95,9 +95,44 @@ def convolution(
 
 @stands_in("_convolution")
 def convolution_with_switches(op: Operator, *args: Any, **switches: Any) -> torch.Tensor:
-    from flatout.virtual.dispatch import operator
+    result: torch.Tensor = convolution(operator("aten::convolution"), *args[:9])
+    return result
 
-    return convolution(operator("aten::convolution"), *args[:9])
+
+@stands_in("cudnn_convolution")
+def cudnn_convolution(
+    op: Operator,
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    padding: _Shape,
+    stride: _Shape,
+    dilation: _Shape,
+    groups: int,
+    *switches: bool,
+) -> torch.Tensor:
+    none = (0,) * len(padding)
+    result: torch.Tensor = convolution(
+        operator("aten::convolution"), input, weight, None, stride, padding, dilation, False, none, groups
+    )
+    return result
+
+
+@stands_in("cudnn_convolution_transpose")
+def cudnn_convolution_transpose(
+    op: Operator,
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    padding: _Shape,
+    output_padding: _Shape,
+    stride: _Shape,
+    dilation: _Shape,
+    groups: int,
+    *switches: bool,
+) -> torch.Tensor:
+    result: torch.Tensor = convolution(
+        operator("aten::convolution"), input, weight, None, stride, padding, dilation, True, output_padding, groups
+    )
+    return result
 
 
 def _without_cudnn(spec: Any, input: torch.Tensor, weight: torch.Tensor, index: int) -> torch.Tensor:

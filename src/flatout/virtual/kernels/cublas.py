@@ -90,8 +90,8 @@ def _device(args: tuple[Any, ...]) -> int:
 
 
 @stands_in(
-    "mm", "mm.out", "bmm", "bmm.out", "baddbmm", "baddbmm.out", "baddbmm_", "addbmm", "addbmm_", "mv", "addmv", "addmv_",
-    "addmv.out", "dot", "vdot", "_int_mm", "mm.dtype", "bmm.dtype", "_scaled_mm", "addmm_",
+    "mm", "mm.out", "bmm", "bmm.out", "baddbmm", "baddbmm.out", "baddbmm_", "addbmm", "addbmm_", "mv", "addmv",
+    "addmv_", "addmv.out", "dot", "vdot", "_int_mm", "mm.dtype", "bmm.dtype", "_scaled_mm", "addmm_",
 )  # fmt: skip
 def product(op: Operator, *args: Any, **kwargs: Any) -> Any:
     machine = machines.current()

@@ -10,10 +10,13 @@ from typing import NamedTuple
 
 import torch
 
+from flatout.gpu.capability import limits
+
 LARGEST_HEAD = 65536
 FLOAT_BYTES = 4
 LOCK_BYTES = 16
-_LITTLE_SHARED_MEMORY = ((7, 5), (8, 6), (8, 7), (8, 9), (12, 0), (12, 1))
+LITTLE_SHARED_BYTES = 99 << 10
+"""What a block can have on small GPUs (8.6, 8.9, 12.0), where a tile of 128 rows is taken not to fit (an estimate)."""
 
 
 class Kernel(NamedTuple):
@@ -58,7 +61,8 @@ def kernel_for(
     """The kernel that CUDA runs for tensors of shape (batch, heads, length, head size)."""
     half = query.dtype is not torch.float32
     size = max(query.shape[3], value.shape[3])
-    roomy = capability not in _LITTLE_SHARED_MEMORY and capability >= (7, 0)
+    shared = limits(capability).shared_memory_per_block_optin_bytes
+    roomy = shared > LITTLE_SHARED_BYTES or capability == (7, 0)
 
     def made(queries: int, keys: int, head_size: int) -> Kernel:
         in_registers = half and head_size <= queries

@@ -1,7 +1,7 @@
 """Normalization as CUDA runs it: cuDNN's batch norm, the fused RMS norm, what group norm keeps, the fused weight norm.
 
-Sources: aten/src/ATen/native/Normalization.cpp, native/cudnn/BatchNorm.cpp, native/layer_norm.cpp, native/group_norm.cpp,
-native/WeightNorm.cpp.
+Sources: aten/src/ATen/native/Normalization.cpp, native/cudnn/BatchNorm.cpp, native/layer_norm.cpp,
+native/group_norm.cpp, native/WeightNorm.cpp.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from flatout.virtual import machine as machines
-from flatout.virtual.dispatch import Operator, composes, empty, stands_in, taken_apart
+from flatout.virtual.dispatch import Operator, composes, empty, generic, stands_in, taken_apart
 from flatout.virtual.kernels.attention_choice import HALF
 from flatout.virtual.kernels.factories import stride_for
 from flatout.virtual.kernels.layouts import copy_bytes, suggest
@@ -39,7 +39,9 @@ def uses_cudnn(
     """Whether CUDA gives this batch norm to cuDNN (``_select_batch_norm_backend``)."""
     if weight is None or bias is None or not torch.backends.cudnn.enabled or input.dim() < 3:
         return False
-    if torch.bfloat16 in (input.dtype, weight.dtype) or (input.dtype is torch.float16 and weight.dtype is not torch.float32):
+    if torch.bfloat16 in (input.dtype, weight.dtype) or (
+        input.dtype is torch.float16 and weight.dtype is not torch.float32
+    ):
         return False
     tracked = running_mean is not None and running_var is not None
     if not tracked and not (running_mean is None and running_var is None and training):
@@ -67,9 +69,7 @@ def batch_norm(
             *_aten.cudnn_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps),
             CUDNN,
         )
-    return taken_apart(
-        op, input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled
-    )
+    return taken_apart(op, input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled)
 
 
 @stands_in("cudnn_batch_norm")
@@ -120,6 +120,24 @@ def rms_norm(
         output = empty(input.shape, input.dtype, index)
         outer = (*input.shape[: input.dim() - len(normalized_shape)], *(1 for _ in normalized_shape))
         return output, empty(outer, torch.float32 if input.dtype in HALF else input.dtype, index)
+
+
+@stands_in("native_layer_norm_backward", "_fused_rms_norm_backward")
+def layer_norm_backward(op: Operator, grad_out: torch.Tensor, input: torch.Tensor, *rest: Any, **options: Any) -> Any:
+    """Source: layer_norm_backward_cuda in native/cuda/layer_norm_kernel.cu: both come as contiguous copies."""
+    machines.current().operations += 1
+    with Temporaries(native_index(input)) as temporaries:
+        temporaries.take(copy_bytes(grad_out, torch.contiguous_format))
+        temporaries.take(copy_bytes(input, torch.contiguous_format))
+        return generic(op, (grad_out, input, *rest), options)
+
+
+@stands_in("native_layer_norm")
+def layer_norm(op: Operator, input: torch.Tensor, *rest: Any, **options: Any) -> Any:
+    machines.current().operations += 1
+    with Temporaries(native_index(input)) as temporaries:
+        temporaries.take(copy_bytes(input, torch.contiguous_format))
+        return generic(op, (input, *rest), options)
 
 
 @stands_in("native_group_norm")

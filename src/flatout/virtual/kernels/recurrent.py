@@ -1,7 +1,7 @@
 """LSTM, GRU and plain recurrent nets through cuDNN, and the fused cells.
 
-Sources: aten/src/ATen/native/RNN.cpp, native/cudnn/RNN.cpp, native/cuda/RNN.cu. All weights lie in one buffer, the matrices of
-all layers before all biases; what was not flattened is copied into a new buffer at each call.
+Sources: aten/src/ATen/native/RNN.cpp, native/cudnn/RNN.cpp, native/cuda/RNN.cu. All weights lie in one buffer, the
+matrices of all layers before all biases; what was not flattened is copied into a new buffer at each call.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def _run(
     projection = hx.shape[2] if cx is not None and hx.shape[2] != hidden else 0
     stride = (4 if has_biases else 2) + (1 if projection else 0)
     return _aten._cudnn_rnn(
-        input, list(params), stride, _flattened(params), hx, cx, mode, hidden, projection, num_layers, batch_first, dropout,
-        train, bidirectional, list(batch_sizes), _dropout_state(native_index(input), dropout, train),
+        input, list(params), stride, _flattened(params), hx, cx, mode, hidden, projection, num_layers, batch_first,
+        dropout, train, bidirectional, list(batch_sizes), _dropout_state(native_index(input), dropout, train),
     )  # fmt: skip
 
 
@@ -94,9 +94,7 @@ def lstm(
     batch_first: bool,
 ) -> Any:
     if len(hx) != 2 or not acceptable(input):
-        return taken_apart(
-            op, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
-        )
+        return taken_apart(op, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
     return _run(
         LSTM, input, hx[0], hx[1], params, has_biases, num_layers, dropout, train, bidirectional, batch_first
     )[:3]  # fmt: skip
@@ -117,9 +115,8 @@ def lstm_packed(
 ) -> Any:
     if not acceptable(data):
         return taken_apart(op, data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional)
-    return _run(
-        LSTM, data, hx[0], hx[1], params, has_biases, num_layers, dropout, train, bidirectional, False, batch_sizes.tolist()
-    )[:3]  # fmt: skip
+    rest = (has_biases, num_layers, dropout, train, bidirectional, False, batch_sizes.tolist())
+    return _run(LSTM, data, hx[0], hx[1], params, *rest)[:3]
 
 
 def _one_state(packet: str, mode: int) -> None:
@@ -308,7 +305,7 @@ def flatten_weight(op: Operator, weight_arr: Sequence[torch.Tensor], *rest: Any)
     buffer = empty((sum(param.numel() for param in weight_arr),), first.dtype, native_index(first))
     storage = buffer.untyped_storage()
     for param, offset in zip(weight_arr, buffer_offsets(weight_arr)):
-        param.set_(storage, offset, param.shape, contiguous_stride(param.shape))  # type: ignore[call-overload]
+        param.set_(storage, offset, param.shape, contiguous_stride(param.shape))
     return buffer
 
 
@@ -318,7 +315,8 @@ def init_dropout_state(op: Operator, dropout: float, train: bool, dropout_seed: 
 
 
 def _gates(input: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    return _aten.matmul(input, weight.t())  # type: ignore[no-any-return]
+    product: torch.Tensor = _aten.matmul(input, weight.t())
+    return product
 
 
 @composes("lstm_cell")

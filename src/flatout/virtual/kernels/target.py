@@ -40,7 +40,7 @@ def cuda_version() -> tuple[int, int]:
 def cudnn_version() -> int:
     """cuDNN's version as ``torch.backends.cudnn.version()`` numbers it (91002 is 9.10.2).
 
-    Source: the pin on ``nvidia-cudnn-cu12`` or ``-cu13`` of this PyTorch's wheel; for a CPU build, of the wheel on PyPI.
+    Source: the pin on ``nvidia-cudnn-cu12`` or ``-cu13`` of this PyTorch's wheel; of the one on PyPI for a CPU build.
     """
     for pin in _pins():
         numbers = [int(n) for n in pin.split(".")[:3]]

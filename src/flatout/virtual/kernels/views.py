@@ -15,8 +15,8 @@ _META_KEY: Any = torch._C.DispatchKeySet(torch._C.DispatchKey.Meta)
 
 @stands_in(
     "_reshape_alias", "as_strided", "as_strided_", "set_", "set_.source_Storage", "set_.source_Storage_storage_offset",
-    "set_.source_Tensor", "squeeze_", "squeeze_.dim", "squeeze_.dims", "t_", "transpose_", "unfold", "unsqueeze_", "view",
-    "view_as_complex", "view_as_real",
+    "set_.source_Tensor", "squeeze_", "squeeze_.dim", "squeeze_.dims", "t_", "transpose_", "unfold", "unsqueeze_",
+    "view", "view_as_complex", "view_as_real",
 )  # fmt: skip
 def view(op: Operator, *args: Any, **kwargs: Any) -> Any:
     return op.overload.redispatch(_META_KEY, *args, **kwargs)

@@ -1,0 +1,167 @@
+"""Where PyTorch's C++ or Python asks whether a tensor is on CUDA, and how the virtual GPU answers each place.
+
+C++ takes a virtual tensor for one on ``meta``, so such a question would get the wrong answer in silence. This table is what
+the documentation shows and what a test goes through. `uncovered` compares it with the installed PyTorch's own list of
+operators, so that a new kernel of CUDA's is noticed when PyTorch's version changes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Row(NamedTuple):
+    """One place that asks. `asked_in` is below aten/src/ATen/native unless it starts with ``torch/``."""
+
+    operators: tuple[str, ...]
+    asked_in: str
+    on_cuda: str
+    module: str
+
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        ("scaled_dot_product_attention",),
+        "transformers/attention.cpp",
+        "flash, memory-efficient, cuDNN or mathematics, by GPU, PyTorch's order and the script's switches",
+        "attention",
+    ),
+    Row(("dropout",), "Dropout.cpp", "one kernel with a mask of one byte an element", "dropout"),
+    Row(("softmax.int", "log_softmax.int"), "SoftMax.cpp", "float16 to float32 in the kernel", "softmax"),
+    Row(
+        ("lstm.input", "lstm.data", "gru.input", "gru.data", "rnn_tanh.input", "rnn_tanh.data")
+        + ("rnn_relu.input", "rnn_relu.data"),
+        "RNN.cpp",
+        "cuDNN, with one buffer of weights and a reserve for backward",
+        "recurrent",
+    ),
+    Row(("lstm_cell", "gru_cell"), "RNN.cpp", "two products and one fused kernel", "recurrent"),
+    Row(("_batch_norm_impl_index",), "Normalization.cpp", "cuDNN where it can, else CUDA's own", "normalization"),
+    Row(("_weight_norm",), "WeightNorm.cpp", "one kernel for the first or last dimension", "normalization"),
+    Row(("grid_sampler",), "GridSampler.cpp", "cuDNN for bilinear samples of aligned corners", "sampling"),
+    Row(
+        ("convolution", "_convolution", "convolution_backward"),
+        "Convolution.cpp",
+        "cuDNN, channels last where input or weight suggests it",
+        "convolution",
+    ),
+    Row(
+        ("_use_cudnn_ctc_loss", "_use_cudnn_ctc_loss.Tensor", "_ctc_loss_backward", "_ctc_loss_backward.Tensor"),
+        "LossCTC.cpp",
+        "cuDNN for flat int32 targets on the host and full lengths, else CUDA's own",
+        "ctc",
+    ),
+    Row(("_fused_rms_norm", "_fused_rms_norm_backward"), "layer_norm.cpp", "one kernel", "normalization"),
+    Row(
+        ("native_group_norm",),
+        "group_norm.cpp",
+        "contiguous output, statistics in the input's type",
+        "normalization",
+    ),
+    Row(
+        ("_native_multi_head_attention", "_transformer_encoder_layer_fwd"),
+        "transformers/transformer.cpp, torch/nn/modules/activation.py",
+        "products and one attention kernel",
+        "fast_path",
+    ),
+    Row(("mm", "addmm", "bmm", "baddbmm"), "cuda/Blas.cpp", "cuBLAS and its workspaces", "cublas"),
+    Row(
+        ("sum.dim_IntList", "mean.dim", "linalg_vector_norm", "amax", "var.correction"),
+        "cuda/Reduce.cuh",
+        "partial results of several blocks in global memory",
+        "reductions",
+    ),
+    Row(
+        ("embedding_dense_backward", "_index_put_impl_", "_softmax", "nll_loss_forward"),
+        "cuda",
+        "temporaries of the kernel (the table in that module names the file of each)",
+        "temporaries",
+    ),
+    Row(("_embedding_bag",), "cuda/EmbeddingBag.cu", "CUDA's own set of outputs", "temporaries"),
+    Row(
+        ("batch_norm_stats", "batch_norm_elemt", "batch_norm_backward_reduce"),
+        "torch/nn/modules/_functions.py",
+        "the parts of synchronized batch norm",
+        "synchronized",
+    ),
+)
+
+RIGHT_AS_IT_IS = {
+    "max_pool1d": "asks for the CPU only, and meta is not the CPU",
+    "group_norm": "asks for the CPU only",
+    "fill_": "asks for the CPU only, for a shortcut",
+    "norm": "accepts meta like CUDA",
+    "_to_copy": "asks for CUDA to pin the copy on the host, which is not GPU memory",
+    "cdist": "asks inside the kernel, which is answered by its shape; the product for p = 2 is not modelled",
+    "_fft_c2c": "cuFFT's workspace is not modelled",
+    "linalg_svd": "cuSOLVER's and MAGMA's workspaces are not modelled",
+}
+"""Places that ask and get an answer that makes no difference, or a known gap."""
+
+EXEMPT = {
+    "cudnn_affine_grid_generator": "nothing calls it: F.affine_grid takes the common operator",
+    "cudnn_affine_grid_generator_backward": "nothing calls it",
+    "cudnn_convolution_relu": "only made by graph fusion, which the virtual GPU does not run",
+    "cudnn_convolution_add_relu": "only made by graph fusion, which the virtual GPU does not run",
+    "_cslt_compress": "cuSPARSELt: semi-structured sparsity is refused by its missing shape function",
+    "_cslt_sparse_mm_search": "cuSPARSELt",
+    "_sparse_semi_structured_tile": "semi-structured sparsity",
+    "_sparse_semi_structured_apply": "semi-structured sparsity",
+    "_sparse_semi_structured_apply_dense": "semi-structured sparsity",
+    "_to_sparse_semi_structured": "semi-structured sparsity",
+    "_mixed_dtypes_linear": "quantized inference, private",
+    "_scaled_grouped_mm_v2": "private; answered by its shape function where there is one",
+    "_conv_depthwise2d": "reached only through convolution, which is answered whole",
+    "conv_depthwise3d": "reached only through convolution, which is answered whole",
+    "record_stream": "answered by the face of torch.cuda",
+    "_cudnn_attention_forward": "private form of the answered operator",
+    "_cudnn_attention_backward": "private form of the answered operator",
+    "_triton_scaled_dot_attention": "private, unused",
+    "_triton_multi_head_attention": "private, unused",
+    "_masked_scale": "the backward of an operator that nothing calls",
+    "_fused_dropout": "the dropout of old versions",
+}
+"""Operators with a kernel of their own on CUDA that have no stand-in, each with the reason."""
+EXEMPT_PREFIXES = {"miopen_": "AMD's library", "_use_miopen": "AMD's library"}
+
+
+def cuda_kernels(native_functions: Path) -> set[str]:
+    """Names of the operators that have a kernel of their own on CUDA, by PyTorch's list (torchgen's copy)."""
+    names: set[str] = set()
+    name, inside = "", False
+    for line in native_functions.read_text().splitlines():
+        if found := re.match(r"- func: ([\w.]+)\(", line):
+            name, inside = found[1], False
+        elif line.startswith("  dispatch:"):
+            inside = True
+        elif inside and (found := re.match(r"    ([\w, ]+): ", line)):
+            if "CUDA" in {key.strip() for key in found[1].split(",")}:
+                names.add(name)
+        elif line.startswith("  ") and not line.startswith("   "):
+            inside = False
+    return names
+
+
+def uncovered(kernels: Iterable[str], covered: Iterable[str]) -> list[str]:
+    """Operators of CUDA that the virtual GPU neither answers nor exempts (``out=`` forms aside)."""
+    known = set(covered)
+    return sorted(
+        name
+        for name in kernels
+        if f"aten::{name}" not in known
+        and not re.search(r"\.(\w*_)?out$|_out(put)?$|\.\w+_out\w*$", name)
+        and name not in EXEMPT
+        and not name.startswith(tuple(EXEMPT_PREFIXES))
+    )
+
+
+def as_markdown() -> str:
+    """The table as the documentation shows it."""
+    lines = ["| operators | PyTorch asks in | on CUDA | answered in |", "|---|---|---|---|"]
+    for row in ROWS:
+        operators = ", ".join(f"`{name}`" for name in row.operators)
+        lines.append(f"| {operators} | {row.asked_in} | {row.on_cuda} | `kernels/{row.module}.py` |")
+    return "\n".join(lines)
