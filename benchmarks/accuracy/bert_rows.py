@@ -53,6 +53,7 @@ ROWS = (
 )
 
 
-def runner() -> Runner:
+def runner(*, reuse: bool = False) -> Runner:
     """A runner with transformers' Trainer imported."""
-    return Runner("bert", ["torch", "accelerate", "transformers.trainer", "transformers.models.bert.modeling_bert"], ENVIRONMENT)
+    modules = ["torch", "accelerate", "transformers.trainer", "transformers.models.bert.modeling_bert"]
+    return Runner("bert", modules, ENVIRONMENT, reuse=reuse)

@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from dry import ORACLES, Runner
 
@@ -101,17 +100,6 @@ def halves(models: Iterable[str]) -> dict[str, str]:
     return chosen
 
 
-def measure(runner: Runner, bracket: Bracket, batch: int, capacity_bytes: int) -> dict[str, Any]:
-    """What the virtual GPU says to one batch: without a limit, and with it where that alone leaves it open."""
-    free = runner.run("timm_step.py", bracket.arguments(batch), GPU)
-    if free["outcome"] == "error" or free["peak_allocated_bytes"] > capacity_bytes:
-        return {**free, "outcome": "error" if free["outcome"] == "error" else "out_of_memory"}
-    if free["peak_reserved_bytes"] <= capacity_bytes:
-        return free
-    limited = runner.run("timm_step.py", bracket.arguments(batch), GPU, capacity_bytes)
-    return {**free, "outcome": limited["outcome"], "upper_bound_bytes": limited["upper_bound_bytes"]}
-
-
-def runner(timm_folder: Path | None) -> Runner:
+def runner(timm_folder: Path | None, *, reuse: bool = False) -> Runner:
     """A runner with timm imported, from that folder if given."""
-    return Runner("timm", ["torch", "timm"], ENVIRONMENT, [timm_folder] if timm_folder else [])
+    return Runner("timm", ["torch", "timm"], ENVIRONMENT, [timm_folder] if timm_folder else [], reuse=reuse)
