@@ -1,8 +1,8 @@
 """The AMP recipe of PyTorch's tutorials on a T4 with PyTorch 1.11: peaks that are published to the byte.
 
-Source: pytorch/tutorials, recipes_source/recipes/amp_recipe.py (3 linear layers of 4096, batch 512, 50 batches kept on the GPU,
-SGD, MSE); its output is in the public run logs of that repository. PyTorch 1.11 kept cuBLAS's workspaces outside its allocator:
-CUBLAS_WORKSPACE_CONFIG=:0:0 makes the newer ones do so.
+Source: pytorch/tutorials, recipes_source/recipes/amp_recipe.py (3 linear layers of 4096, batch 512, 50 batches kept
+on the GPU, SGD, MSE); its output is in the public run logs of that repository. PyTorch 1.11 kept cuBLAS's
+workspaces outside its allocator: CUBLAS_WORKSPACE_CONFIG=:0:0 makes the newer ones do so.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ def score(runner: Runner) -> tuple[list[Line], list[dict[str, Any]]]:
     rows = []
     for name, arguments, measured in (("float32", ("--only", "fp32"), FP32_BYTES), ("autocast", (), AMP_BYTES)):
         said = runner.run(SCRIPT, arguments, GPU)["peak_allocated_bytes"]
-        rows.append({"row": name, "measured_bytes": measured, "predicted_bytes": said, "missing_bytes": measured - said})
+        rows.append(
+            {"row": name, "measured_bytes": measured, "predicted_bytes": said, "missing_bytes": measured - said}
+        )
     missing = rows[1]["missing_bytes"]
     return [
         Line("AMP recipe, T4", 1, "float32 peak to the byte", f"{rows[0]['missing_bytes']} bytes missing",
              rows[0]["missing_bytes"] == 0),
-        Line("AMP recipe, T4", 1, "autocast peak within 0.6 %", f"{missing} bytes missing ({100 * missing / AMP_BYTES:.5f} %)",
-             abs(missing) <= 0.006 * AMP_BYTES),
+        Line("AMP recipe, T4", 1, "autocast peak within 0.6 %",
+             f"{missing} bytes missing ({100 * missing / AMP_BYTES:.5f} %)", abs(missing) <= 0.006 * AMP_BYTES),
     ], rows  # fmt: skip

@@ -61,12 +61,10 @@ class Runner:
             for line in self._file.read_text().splitlines():
                 entry = json.loads(line)
                 self._known[entry["job"]] = entry
-        flatout = sorted((ROOT / "src/flatout/virtual").rglob("*.py")) + [GPUS_FILE, HERE / "worker.py"]
+        flatout = [*sorted((ROOT / "src/flatout/virtual").rglob("*.py")), GPUS_FILE, HERE / "worker.py"]
         self._source = _digest(flatout, json.dumps(sorted(self._environment.items())), sys.prefix)
 
-    def run(
-        self, script: str, arguments: Sequence[str], gpu: str, capacity_bytes: int | None = None
-    ) -> dict[str, Any]:
+    def run(self, script: str, arguments: Sequence[str], gpu: str, capacity_bytes: int | None = None) -> dict[str, Any]:
         """The outcome of one run (see `worker.run`), from the store if nothing changed since.
 
         `capacity_bytes` is what PyTorch may reserve; None for no limit.

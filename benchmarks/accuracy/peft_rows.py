@@ -1,12 +1,14 @@
 """PEFT's comparison of methods: Llama-3.2-3B in bfloat16 on an L40S, the largest reserved memory of 5000 steps.
 
 Source: huggingface/peft, method_comparison/MetaMathQA (July 2026; torch 2.13, CUDA 13). The figure is
-``torch.cuda.max_memory_reserved()`` after training less that before loading the model. The original trains on MetaMathQA; ours on
-random tokens of a documented distribution of lengths (see the script), 12 steps around the longest batch.
+``torch.cuda.max_memory_reserved()`` after training less that before loading the model. The original trains on
+MetaMathQA; ours on random tokens of a documented distribution of lengths (see the script), 12 steps around the
+longest batch.
 
-How long the longest text of the original's 20,000 is, nobody says: texts of more than 1300 characters are left out and 768 tokens are
-the limit. So that length is taken from the rows in `FITTED`: with 768 tokens, what is predicted beyond the weights is 1.07 times
-what was measured beyond them, for each of the four (1.06 to 1.07), which is a longest text of about 716 tokens. They do not count.
+How long the longest text of the original's 20,000 is, nobody says: texts of more than 1300 characters are left out
+and 768 tokens are the limit. So that length is taken from the rows in `FITTED`: with 768 tokens, what is predicted
+beyond the weights is 1.07 times what was measured beyond them, for each of the four (1.06 to 1.07), which is a
+longest text of about 716 tokens. They do not count.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from score import Line, median_error_line
 GPU = "l40s"
 LONGEST = 716
 FITTED = ("beft target-v_proj", "deft rank32-para", "deft rank32", "delora rank32")
-LEFT_OUT = {"adamss rank32": "its start decomposes every weight matrix on the CPU, with real arithmetic: it takes hours here"}
+LEFT_OUT = {
+    "adamss rank32": "its start decomposes every weight matrix on the CPU, with real arithmetic: it takes hours here"
+}
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,14 @@
 
     python benchmarks/accuracy/run.py [--all] [--only SET] [--timm-folder FOLDER] [--reuse] [--json FILE]
 
-Sets: amp, bert, peft, timm (see the module of each for its source). The measurements are read from $FLATOUT_ORACLES, or
-from ../shared/oracles beside the repository; a set that is not there is left out and said so. Needs torch, transformers, peft
-and timm. Prints one table, writes ``benchmarks/results/accuracy.json``. Exit code 1 where a goal is missed.
+Sets: amp, bert, peft, timm (see the module of each for its source). The measurements are read from
+$FLATOUT_ORACLES, or from ../shared/oracles beside the repository; a set that is not there is left out and said so.
+Needs torch, transformers, peft and timm. Prints one table, writes ``benchmarks/results/accuracy.json``. Exit code 1
+where a goal is missed.
 
-`--timm-folder` is where timm 0.6.7 lies unpacked (``pip install --no-deps --target FOLDER timm==0.6.7``): the models as they were measured.
-Without it the installed timm is used, whose models have changed, and which knows fewer of them.
+`--timm-folder` is where timm 0.6.7 lies unpacked (``pip install --no-deps --target FOLDER timm==0.6.7``): the
+models as they were measured. Without it the installed timm is used, whose models have changed, and which knows
+fewer of them.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ import peft_rows
 import timm_brackets
 import timm_score
 from dry import ORACLES, ROOT
-from score import Line, median_error_line, table
+from score import Line, table
 
 RESULT = ROOT / "benchmarks/results/accuracy.json"
 PACKAGES = ("torch", "transformers", "peft", "accelerate", "timm")

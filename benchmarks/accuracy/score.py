@@ -42,6 +42,7 @@ def median_error_line(name: str, errors_percent: Sequence[float], goal_percent: 
 def table(lines: Sequence[Line]) -> str:
     """The lines as text in columns."""
     rows = [("set", "rows", "goal", "got", "met")]
-    rows += [(l.set, str(l.rows), l.goal, l.got, {True: "yes", False: "NO", None: "-"}[l.met]) for l in lines]
+    words = {True: "yes", False: "NO", None: "-"}
+    rows += [(line.set, str(line.rows), line.goal, line.got, words[line.met]) for line in lines]
     widths = [max(len(row[i]) for row in rows) for i in range(5)]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)

@@ -1,8 +1,8 @@
 """timm's training benchmark on an RTX 3090: at which batch size did 24 GB run out?
 
-Source: huggingface/pytorch-image-models, results/benchmark-train-amp-{nchw,nhwc}-pt112-cu113-rtx3090.csv (July 2022). Its
-benchmark.py tries 512, 384, 256, 192, ... images until one fits: the batch in the table fitted, and the next larger one in that
-walk did not. A model that took 512 was not tried with more.
+Source: huggingface/pytorch-image-models, results/benchmark-train-amp-{nchw,nhwc}-pt112-cu113-rtx3090.csv (July
+2022). Its benchmark.py tries 512, 384, 256, 192, ... images until one fits: the batch in the table fitted, and the
+next larger one in that walk did not. A model that took 512 was not tried with more.
 
 The models are those of timm 0.6.7 (the version of that table, when its folder is given), since many have changed.
 """
@@ -69,8 +69,9 @@ def sample(brackets: list[Bracket], count: int = SAMPLE, seed: int = SEED) -> li
 
 _MARKS = re.compile(r"^(tf|ssl|swsl|ig|gluon|legacy|adv|ens_adv|jx|ese|ecare|eca|ser|se|skr|sk)_?")
 _STEMS = (
-    "efficientnet", "resnext", "resnet", "darknet", "convnext", "densenet", "mobilenet", "mixer", "swin", "halonet", "botnet",
-    "vit", "xcit", "regnet", "nfnet", "inception", "vovnet", "coat", "volo", "poolformer", "deit", "beit", "cait", "pit", "mlp",
+    "efficientnet", "resnext", "resnet", "darknet", "convnext", "densenet", "mobilenet", "mixer", "swin", "halonet",
+    "botnet", "vit", "xcit", "regnet", "nfnet", "inception", "vovnet", "coat", "volo", "poolformer", "deit", "beit",
+    "cait", "pit", "mlp",
 )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Fits what is not known on one half of timm's model families, and scores the brackets of both halves.
 
-Not known is how much of the card was outside PyTorch's allocator: a context of CUDA 11.3, published between 1.6 and 1.9 GiB for such
-cards. It is one number for all models.
+Not known is how much of the card was outside PyTorch's allocator: a context of CUDA 11.3, published between 1.6 and
+1.9 GiB for such cards. It is one number for all models.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Try:
-    """One batch of one row: whether it really fitted, and what the virtual GPU needs for it without a limit, in bytes."""
+    """One batch of one row: whether it really fitted, and what the virtual GPU needs for it without a limit."""
 
     bracket: Bracket
     batch: int
@@ -39,7 +39,7 @@ class Try:
     upper_bound_bytes: int
 
     def verdict(self, runner: Runner, context_mib: int) -> Verdict:
-        """With that context. Where a limit would make PyTorch give cached blocks back, the script is run with the limit."""
+        """With that context. Where a limit makes PyTorch give cached blocks back, the script is run with it."""
         capacity = USABLE_BYTES - (context_mib << 20)
         if self.allocated_bytes > capacity:
             return Verdict(False, False)
@@ -67,17 +67,15 @@ def measure(runner: Runner, bracket: Bracket) -> list[Try] | str:
 
 
 def fit_context(runner: Runner, tries: Sequence[Try]) -> tuple[int, dict[int, int]]:
-    """The context in MiB that puts most of these tries on their right side (the middle one of several), and each one's count."""
+    """The context in MiB that puts most tries on their right side (the middle one of several); the counts of all."""
     right = {mib: sum(t.verdict(runner, mib).fits == t.fitted for t in tries) for mib in CONTEXTS_MIB}
     best = max(right.values())
     good = [mib for mib, count in right.items() if count == best]
     return good[len(good) // 2], right
 
 
-def score_half(
-    name: str, tries: Sequence[Try], verdict: Callable[[Try], Verdict], *, counts: bool
-) -> list[Line]:
-    """The four goals on one half. `counts`: whether these lines are goals or only shown (the half that was fitted on)."""
+def score_half(name: str, tries: Sequence[Try], verdict: Callable[[Try], Verdict], *, counts: bool) -> list[Line]:
+    """The four goals on one half. `counts`: these lines are goals, not only shown (as for the half fitted on)."""
     fitted = [t for t in tries if t.fitted]
     failed = [t for t in tries if not t.fitted]
     right_fit = sum(verdict(t).fits for t in fitted)
@@ -95,8 +93,8 @@ def score_half(
              met(right_fail >= FAIL_GOAL * len(failed))),
         Line(name, len(failed), 'failures that the upper bound calls "fits", at most 1 %', share(missed, len(failed)),
              met(missed <= MISSED_GOAL * len(failed))),
-        Line(name, len(fitted), 'upper bound says "fits" at the reported batch, at least 85 %', share(kept, len(fitted)),
-             met(kept >= KEPT_GOAL * len(fitted))),
+        Line(name, len(fitted), 'upper bound says "fits" at the reported batch, at least 85 %',
+             share(kept, len(fitted)), met(kept >= KEPT_GOAL * len(fitted))),
     ]  # fmt: skip
 
 
