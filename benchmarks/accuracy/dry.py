@@ -92,22 +92,21 @@ class Runner:
     def close(self) -> None:
         """End the worker."""
         if self._worker is not None:
-            assert self._worker.stdin is not None
-            self._worker.stdin.close()
-            self._worker.wait()
+            self._worker.communicate()
             self._worker = None
 
     def _ask(self, job: Mapping[str, Any]) -> dict[str, Any]:
         if self._worker is None:
             path = [str(ROOT / "src"), *self._path, os.environ.get("PYTHONPATH", "")]
-            self._worker = subprocess.Popen(
-                [sys.executable, str(HERE / "worker.py"), *self._modules],
-                env={**os.environ, **self._environment, "PYTHONPATH": os.pathsep.join(p for p in path if p)},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=(KEPT / f"{self._name}.txt").open("w"),
-                text=True,
-            )
+            with (KEPT / f"{self._name}.txt").open("w") as words:
+                self._worker = subprocess.Popen(
+                    [sys.executable, str(HERE / "worker.py"), *self._modules],
+                    env={**os.environ, **self._environment, "PYTHONPATH": os.pathsep.join(p for p in path if p)},
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=words,
+                    text=True,
+                )
         assert self._worker.stdin is not None
         assert self._worker.stdout is not None
         self._worker.stdin.write(json.dumps(job) + "\n")

@@ -104,7 +104,7 @@ def score_timm(options: argparse.Namespace) -> tuple[list[Line], dict[str, Any]]
     every = tries["fitting"] + tries["scoring"]
     wrong = timm_score.misses(every, verdict)
     runner.close()
-    told = {
+    details = {
         "timm": _timm_version(options.timm_folder),
         "models": len({bracket.model for bracket in chosen}),
         "seed": timm_brackets.SEED,
@@ -115,15 +115,13 @@ def score_timm(options: argparse.Namespace) -> tuple[list[Line], dict[str, Any]]
         "misses": wrong,
         "left_out": left_out,
     }
-    return lines, told
+    return lines, details
 
 
 def _timm_version(folder: Path | None) -> str:
     if folder is None:
         return importlib.metadata.version("timm")
-    scope: dict[str, str] = {}
-    exec((folder / "timm/version.py").read_text(), scope)
-    return scope["__version__"]
+    return (folder / "timm/version.py").read_text().partition("=")[2].strip().strip("'\"")
 
 
 SETS = {"amp": score_amp, "bert": score_bert, "peft": score_peft, "timm": score_timm}
