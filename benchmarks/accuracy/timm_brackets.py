@@ -61,10 +61,13 @@ def read() -> list[Bracket]:
 
 
 def sample(brackets: list[Bracket], count: int = SAMPLE, seed: int = SEED) -> list[Bracket]:
-    """`count` models by seed, each with the rows that it has (one or two layouts)."""
-    models = sorted({bracket.model for bracket in brackets})
-    chosen = set(random.Random(seed).sample(models, min(count, len(models))))
-    return [bracket for bracket in brackets if bracket.model in chosen]
+    """`count` models by seed, and of each one row, in one of its layouts."""
+    models: dict[str, list[Bracket]] = {}
+    for bracket in brackets:
+        models.setdefault(bracket.model, []).append(bracket)
+    drawn = random.Random(seed)
+    chosen = drawn.sample(sorted(models), min(count, len(models)))
+    return [drawn.choice(models[model]) for model in chosen]
 
 
 _MARKS = re.compile(r"^(tf|ssl|swsl|ig|gluon|legacy|adv|ens_adv|jx|ese|ecare|eca|ser|se|skr|sk)_?")
