@@ -13,6 +13,7 @@ import torch
 
 from flatout.virtual import machine as machines
 from flatout.virtual.dispatch import Operator, generic, stands_in
+from flatout.virtual.kernels.dynamic import on_the_gpu, without_booleans
 from flatout.virtual.kernels.target import Temporaries
 from flatout.virtual.tensor import native_index
 
@@ -56,13 +57,13 @@ def index_put(
     unsafe: bool = False,
 ) -> Any:
     """With `accumulate` the places are sorted, so that equal ones are added one after the other."""
+    index = native_index(target)
+    indices = on_the_gpu(without_booleans(indices), index)
     machines.current().operations += 1
     result = generic(op, (target, indices, values, accumulate, unsafe), {})
-    chosen = [i for i in indices if i is not None]
-    index = native_index(target)
-    if index and (accumulate or torch.are_deterministic_algorithms_enabled()) and target.numel() and values.numel():
-        if all(i.dtype in (torch.int64, torch.int32) for i in chosen):
-            _sorted_put(index, target, indices, chosen)
+    sorts = accumulate or torch.are_deterministic_algorithms_enabled()
+    if sorts and target.numel() and values.numel():
+        _sorted_put(index, target, indices, [i for i in indices if i is not None])
     return result
 
 
