@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeAlias
 
 from flatout.importers.cuda_snapshot import CudaSnapshot, TraceEvent
 from flatout.virtual.places import is_users_own
@@ -133,6 +133,10 @@ def _running_line() -> str:
     return "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 
 
+Difference: TypeAlias = tuple[str, int, int, int, int]
+"""What to do (as difflib says it) with which recorded events, from and to, and with which virtual ones."""
+
+
 @dataclass
 class Comparison:
     """How far two windows agree. The ratios are between 0 and 1.
@@ -165,11 +169,13 @@ def tokens(events: list[Event]) -> list[tuple[str, int, int | None]]:
     return result
 
 
-def compare(recorded: list[Event], virtual: list[Event]) -> tuple[Comparison, list[tuple[str, int, int, int, int]]]:
+def compare(recorded: list[Event], virtual: list[Event]) -> tuple[Comparison, list[Difference]]:
     """The figures, and difflib's opcodes where the two windows differ."""
     left, right = tokens(recorded), tokens(virtual)
     matcher = SequenceMatcher(None, left, right, autojunk=False) if left != right else None
-    opcodes = [] if matcher is None else [code for code in matcher.get_opcodes() if code[0] != "equal"]
+    opcodes: list[Difference] = (
+        [] if matcher is None else [code for code in matcher.get_opcodes() if code[0] != "equal"]
+    )
     matching = len(left) if matcher is None else sum(block.size for block in matcher.get_matching_blocks())
     ours = Counter(event.size_bytes for event in virtual if event.kind == "alloc")
     theirs = Counter(event.size_bytes for event in recorded if event.kind == "alloc")

@@ -8,15 +8,13 @@ import pytest
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from flatout.virtual.machine import Machine
 
 N = 1 << 20
 
 
 @pytest.fixture
-def taken(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+def taken(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sizes in bytes that are allocated during a test, in order."""
     memory = machine.gpus[0].memory
     sizes: list[int] = []
@@ -27,7 +25,7 @@ def taken(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[in
         place(allocation, nbytes, category)
 
     monkeypatch.setattr(memory, "_place", placed)
-    yield sizes
+    return sizes
 
 
 def branches(n: int) -> tuple[torch.Tensor, list[torch.Tensor]]:

@@ -1,7 +1,7 @@
 """Operations that sort indices on the GPU: gradients of indexing and of embeddings.
 
-Sources: aten/src/ATen/native/cuda/Indexing.cu (``index_put_with_sort_kernel``), Embedding.cu and EmbeddingBackwardKernel.cu;
-CUB's device/dispatch/dispatch_radix_sort.cuh for the memory of a sort.
+Sources: aten/src/ATen/native/cuda/Indexing.cu (``index_put_with_sort_kernel``), Embedding.cu and
+EmbeddingBackwardKernel.cu; CUB's device/dispatch/dispatch_radix_sort.cuh for the memory of a sort.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def embedding_backward(
     padding_idx: int,
     scale_grad_by_freq: bool,
 ) -> Any:
-    """Up to 3,072 indices are added row by row; more are sorted and added up in parts, in float32 for half precision."""
+    """Up to 3,072 indices are added row by row; more are sorted and added in parts, in float32 for half precision."""
     machines.current().operations += 1
     args = (gradient, indices, num_weights, padding_idx, scale_grad_by_freq)
     index, count, width = native_index(gradient), indices.numel(), gradient.shape[-1]
