@@ -36,6 +36,8 @@ def test_recorded_step_comes_out(name: str, tmp_path: Path) -> None:
     recorded = ORACLES / f"medium_{name}_memory_snapshot.pickle.xz"
     if not recorded.exists():
         pytest.skip("no recorded snapshots here: set FLATOUT_ORACLES to the folder that has cuda_snapshots/")
+    if name == "512_inference" and VERSION < (2, 11):
+        pytest.skip("autocast kept cast weights in inference mode before PyTorch 2.11, which recorded this")
     out = tmp_path / "figures.json"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in (str(ROOT / "src"), *sys.path) if path)}
     ran = subprocess.run(
@@ -52,7 +54,7 @@ def test_recorded_step_comes_out(name: str, tmp_path: Path) -> None:
     assert row["peak_reserved_bytes"] == pytest.approx(row["recorded_reserved_bytes"], rel=0.005)
     assert row["sizes_ratio"] > 0.999
     # Before 3.11, Python lets go of an operator's operands in another order.
-    assert row["events_in_order_ratio"] > (0.999 if sys.version_info >= (3, 11) else 0.99)
+    assert row["events_in_order_ratio"] > (0.999 if sys.version_info >= (3, 11) else 0.97)
 
 
 def run_small(machine: Machine, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[int, int]:
@@ -73,6 +75,9 @@ SMALL_PEAKS = {
     ("--context", "512", "--autocast", "--inference"): 474_669_056,
 }
 """Peaks in bytes, pinned when all events of the recorded steps came out in order."""
+KEPT_CASTS_PEAK = 514_514_944
+"""Autocast in inference mode where PyTorch keeps the cast weights (2.6)."""
+VERSION = tuple(int(n) for n in torch.__version__.split(".")[:2])
 
 
 @pytest.mark.parametrize("arguments", SMALL_PEAKS, ids=" ".join)
@@ -81,7 +86,8 @@ def test_two_layers_take_what_they_took(
 ) -> None:
     peak, left = run_small(machine, monkeypatch, *arguments)
     assert left == WORKSPACE_BYTES * (1 if "--inference" in arguments else 2)
-    assert peak == SMALL_PEAKS[arguments]
+    keeps_casts = VERSION < (2, 11) and "--autocast" in arguments and "--inference" in arguments
+    assert peak in ((SMALL_PEAKS[arguments], KEPT_CASTS_PEAK) if keeps_casts else (SMALL_PEAKS[arguments],))
 
 
 def test_inference_mode_keeps_no_cast_weights(machine: Machine) -> None:
@@ -96,9 +102,8 @@ def test_inference_mode_keeps_no_cast_weights(machine: Machine) -> None:
             torch.mm(x, weight)
             kept[mode] = allocator.allocated_bytes - before
     assert kept[torch.no_grad] == 2 * MIB
-    version = tuple(int(n) for n in torch.__version__.split(".")[:2])
-    if version >= (2, 11) or version == (2, 6):  # it changed between these two
-        assert kept[torch.inference_mode] == (2 * MIB if version == (2, 6) else 0)
+    if VERSION >= (2, 11) or VERSION == (2, 6):  # it changed between these two
+        assert kept[torch.inference_mode] == (2 * MIB if VERSION == (2, 6) else 0)
 
 
 def test_large_tensor_may_be_written_at_indices(machine: Machine) -> None:

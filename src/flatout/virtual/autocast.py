@@ -156,7 +156,7 @@ def _widest(args: Any, kwargs: Any) -> torch.dtype:
         if isinstance(value, (list, tuple)):
             pending.extend(value)
         elif _eligible(value):
-            if value.dtype is torch.float32:
+            if value.dtype == torch.float32:
                 return torch.float32
             if value.dtype is not lower:
                 raise RuntimeError("Unexpected floating ScalarType in at::autocast::prioritize")
