@@ -506,8 +506,9 @@ def covered_names() -> set[str]:
 _CUDA_KERNELS = frozenset(
     f"aten::{name}"
     for name in (
-        "_chunk_cat", "_chunk_cat.out", "_grouped_mm", "addr", "addr.out", "all.dims", "all.dims_out", "any.dims", "any.dims_out",
-        "convolution_backward", "linalg__powsum", "native_group_norm", "native_layer_norm", "split_with_sizes_copy.out",
+        "_chunk_cat", "_chunk_cat.out", "_grouped_mm", "addr", "addr.out", "all.dims", "all.dims_out", "any.dims",
+        "any.dims_out", "convolution_backward", "linalg__powsum", "native_group_norm", "native_layer_norm",
+        "split_with_sizes_copy.out",
     )
 )  # fmt: skip
 
