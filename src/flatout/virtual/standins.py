@@ -1,8 +1,8 @@
 """Where PyTorch's C++ or Python asks whether a tensor is on CUDA, and how the virtual GPU answers each place.
 
 C++ takes a virtual tensor for one on ``meta``, so such a question would get the wrong answer in silence. This table is
-what the documentation shows and what a test goes through. `uncovered` compares it with the installed PyTorch's own list of
-operators, so that a new kernel of CUDA's is noticed when PyTorch's version changes.
+what the documentation shows and what a test goes through. `uncovered` compares it with the installed PyTorch's own list
+of operators, so that a new kernel of CUDA's is noticed when PyTorch's version changes.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.virtual.kernels.conftest import Meter, blocks
+from metering import Meter, blocks
 
 from flatout.virtual.kernels.attention_kernels import flash_splits
 from flatout.virtual.kernels.efficient_backward import Kernel

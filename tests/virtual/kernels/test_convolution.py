@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.virtual.kernels.conftest import Meter, blocks
+from metering import Meter, blocks
 from torch import nn
 
 from flatout.virtual.kernels import layouts, workspaces

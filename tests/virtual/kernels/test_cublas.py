@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.virtual.kernels.conftest import Meter, blocks
+from metering import Meter, blocks
 
 from flatout.virtual.kernels import cublas
 

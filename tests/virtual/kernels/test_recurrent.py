@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from tests.virtual.kernels.conftest import Meter
+from metering import Meter
 from torch import nn
 
 from flatout.virtual.kernels import workspaces
