@@ -25,6 +25,7 @@ def machine(booted: Machine) -> Iterator[Machine]:
     """The virtual machine, with nothing on it and nothing counted."""
     gc.collect()
     booted.facts.clear()
+    booted.workspaces.clear()
     booted.phase = "setup"
     yield booted
     gc.collect()
