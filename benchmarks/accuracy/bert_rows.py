@@ -1,9 +1,9 @@
 """Hugging Face's guide to training on one GPU: BERT-large, sequences of 512, a V100 of 16 GB, what nvidia-smi showed.
 
-Source: huggingface/transformers, docs/source/en/perf_train_gpu_one.mdx (2022). nvidia-smi shows what PyTorch reserved plus the CUDA
-context; the guide measured the context by itself: 1,343 MB. nvidia-smi's listing in the guide is of January 2022, when PyTorch
-was at 1.10, so the script is asked to keep in memory what that version kept: gradients between steps, and the input of softmax
-(16 MiB a layer and sentence), which its backward took until 1.11.
+Source: huggingface/transformers, docs/source/en/perf_train_gpu_one.mdx (2022). nvidia-smi shows what PyTorch
+reserved plus the CUDA context; the guide measured the context by itself: 1,343 MB. nvidia-smi's listing in the
+guide is of January 2022, when PyTorch was at 1.10, so the script is asked to keep in memory what that version kept:
+gradients between steps, and the input of softmax (16 MiB a layer and sentence), which its backward took until 1.11.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ ROWS = (
 )
 
 
-def runner() -> Runner:
+def runner(*, reuse: bool = False) -> Runner:
     """A runner with transformers' Trainer imported."""
-    return Runner("bert", ["torch", "accelerate", "transformers.trainer", "transformers.models.bert.modeling_bert"], ENVIRONMENT)
+    modules = ["torch", "accelerate", "transformers.trainer", "transformers.models.bert.modeling_bert"]
+    return Runner("bert", modules, ENVIRONMENT, reuse=reuse)

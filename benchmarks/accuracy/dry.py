@@ -19,6 +19,10 @@ KEPT = Path(os.environ.get("FLATOUT_ACCURACY_CACHE", ROOT / "build" / "accuracy"
 ORACLES = Path(os.environ.get("FLATOUT_ORACLES", ROOT / "../shared/oracles"))
 
 
+LIMIT_SECONDS = 900
+"""Longest time for one run; a run that takes longer counts as an error."""
+
+
 def _digest(paths: Sequence[Path], *more: str) -> str:
     hasher = hashlib.sha256()
     for path in paths:
@@ -31,72 +35,83 @@ def _digest(paths: Sequence[Path], *more: str) -> str:
 class Runner:
     """Runs scripts for one set. `modules` are imported once before them; `environment` is added to this process's.
 
-    Outcomes are kept under `KEPT`, by a digest of flatout's own source, the script, its arguments and its environment.
+    Outcomes are kept under `KEPT`, each with a digest of flatout's source, the script and the environment: it counts as
+    long as none of them changed, or for ever with `reuse`.
     """
 
     def __init__(
-        self, name: str, modules: Sequence[str], environment: Mapping[str, str] | None = None, path: Sequence[Path] = ()
+        self,
+        name: str,
+        modules: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        path: Sequence[Path] = (),
+        *,
+        reuse: bool = False,
     ) -> None:
+        self._name = name
         self._modules = list(modules)
         self._environment = dict(environment or {})
         self._path = [str(p) for p in path]
+        self._reuse = reuse
         self._worker: subprocess.Popen[str] | None = None
         KEPT.mkdir(parents=True, exist_ok=True)
-        self._file = KEPT / f"{name}.jsonl"
+        self._file = KEPT / f"{name}-outcomes.jsonl"
         self._known: dict[str, dict[str, Any]] = {}
         if self._file.exists():
             for line in self._file.read_text().splitlines():
                 entry = json.loads(line)
-                self._known[entry["key"]] = entry["outcome"]
-        source = sorted((ROOT / "src/flatout/virtual").rglob("*.py")) + [GPUS_FILE, HERE / "worker.py"]
-        self._source = _digest(source)
+                self._known[entry["job"]] = entry
+        flatout = [*sorted((ROOT / "src/flatout/virtual").rglob("*.py")), GPUS_FILE, HERE / "worker.py"]
+        self._source = _digest(flatout, json.dumps(sorted(self._environment.items())), sys.prefix)
 
-    def run(
-        self, script: str, arguments: Sequence[str], gpu: str, capacity_bytes: int | None = None
-    ) -> dict[str, Any]:
-        """The outcome of one run (see `worker.run`), from the store if nothing changed since."""
-        job = {
-            "script": str(SCRIPTS / script if "/" not in script else script),
-            "arguments": list(arguments),
-            "gpu": gpu,
-            "gpus_file": str(GPUS_FILE),
-            "capacity_bytes": capacity_bytes,
-        }
-        key = _digest(
-            [Path(job["script"])], self._source, json.dumps(job["arguments"]), gpu, str(capacity_bytes),
-            json.dumps(sorted(self._environment.items())), str([Path(p).name for p in self._path]), sys.prefix,
-        )  # fmt: skip
-        if key not in self._known:
-            outcome = self._ask(job)
-            self._known[key] = outcome
+    def run(self, script: str, arguments: Sequence[str], gpu: str, capacity_bytes: int | None = None) -> dict[str, Any]:
+        """The outcome of one run (see `worker.run`), from the store if nothing changed since.
+
+        `capacity_bytes` is what PyTorch may reserve; None for no limit.
+        """
+        path = SCRIPTS / script if "/" not in script else Path(script)
+        name = " ".join([path.name, *arguments, f"| {gpu} {capacity_bytes}"])
+        source = _digest([path], self._source)
+        known = self._known.get(name)
+        if known is None or not (self._reuse or known["source"] == source):
+            job = {
+                "script": str(path),
+                "arguments": list(arguments),
+                "gpu": gpu,
+                "gpus_file": str(GPUS_FILE),
+                "capacity_bytes": capacity_bytes,
+                "limit_seconds": LIMIT_SECONDS,
+            }
+            known = {"job": name, "source": source, "outcome": self._ask(job)}
+            self._known[name] = known
             with self._file.open("a") as file:
-                file.write(json.dumps({"key": key, "job": job["arguments"], "outcome": outcome}) + "\n")
-        return self._known[key]
+                file.write(json.dumps(known) + "\n")
+        outcome: dict[str, Any] = known["outcome"]
+        return outcome
 
     def close(self) -> None:
         """End the worker."""
         if self._worker is not None:
-            assert self._worker.stdin is not None
-            self._worker.stdin.close()
-            self._worker.wait()
+            self._worker.communicate()
             self._worker = None
 
     def _ask(self, job: Mapping[str, Any]) -> dict[str, Any]:
         if self._worker is None:
             path = [str(ROOT / "src"), *self._path, os.environ.get("PYTHONPATH", "")]
-            self._worker = subprocess.Popen(
-                [sys.executable, str(HERE / "worker.py"), *self._modules],
-                env={**os.environ, **self._environment, "PYTHONPATH": os.pathsep.join(p for p in path if p)},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=(KEPT / "output.txt").open("w"),
-                text=True,
-            )
+            with (KEPT / f"{self._name}.txt").open("w") as words:
+                self._worker = subprocess.Popen(
+                    [sys.executable, str(HERE / "worker.py"), *self._modules],
+                    env={**os.environ, **self._environment, "PYTHONPATH": os.pathsep.join(p for p in path if p)},
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=words,
+                    text=True,
+                )
         assert self._worker.stdin is not None
         assert self._worker.stdout is not None
         self._worker.stdin.write(json.dumps(job) + "\n")
         self._worker.stdin.flush()
         line = self._worker.stdout.readline()
         if not line:
-            raise SystemExit(f"the worker ended; its last words are in {KEPT / 'output.txt'}")
+            raise SystemExit(f"the worker ended; its last words are in {KEPT / f'{self._name}.txt'}")
         return json.loads(line)  # type: ignore[no-any-return]

@@ -1,8 +1,8 @@
 """timm's training benchmark on an RTX 3090: at which batch size did 24 GB run out?
 
-Source: huggingface/pytorch-image-models, results/benchmark-train-amp-{nchw,nhwc}-pt112-cu113-rtx3090.csv (July 2022). Its
-benchmark.py tries 512, 384, 256, 192, ... images until one fits: the batch in the table fitted, and the next larger one in that
-walk did not. A model that took 512 was not tried with more.
+Source: huggingface/pytorch-image-models, results/benchmark-train-amp-{nchw,nhwc}-pt112-cu113-rtx3090.csv (July
+2022). Its benchmark.py tries 512, 384, 256, 192, ... images until one fits: the batch in the table fitted, and the
+next larger one in that walk did not. A model that took 512 was not tried with more.
 
 The models are those of timm 0.6.7 (the version of that table, when its folder is given), since many have changed.
 """
@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from dry import ORACLES, Runner
 
@@ -70,8 +69,9 @@ def sample(brackets: list[Bracket], count: int = SAMPLE, seed: int = SEED) -> li
 
 _MARKS = re.compile(r"^(tf|ssl|swsl|ig|gluon|legacy|adv|ens_adv|jx|ese|ecare|eca|ser|se|skr|sk)_?")
 _STEMS = (
-    "efficientnet", "resnext", "resnet", "darknet", "convnext", "densenet", "mobilenet", "mixer", "swin", "halonet", "botnet",
-    "vit", "xcit", "regnet", "nfnet", "inception", "vovnet", "coat", "volo", "poolformer", "deit", "beit", "cait", "pit", "mlp",
+    "efficientnet", "resnext", "resnet", "darknet", "convnext", "densenet", "mobilenet", "mixer", "swin", "halonet",
+    "botnet", "vit", "xcit", "regnet", "nfnet", "inception", "vovnet", "coat", "volo", "poolformer", "deit", "beit",
+    "cait", "pit", "mlp",
 )  # fmt: skip
 
 
@@ -101,17 +101,6 @@ def halves(models: Iterable[str]) -> dict[str, str]:
     return chosen
 
 
-def measure(runner: Runner, bracket: Bracket, batch: int, capacity_bytes: int) -> dict[str, Any]:
-    """What the virtual GPU says to one batch: without a limit, and with it where that alone leaves it open."""
-    free = runner.run("timm_step.py", bracket.arguments(batch), GPU)
-    if free["outcome"] == "error" or free["peak_allocated_bytes"] > capacity_bytes:
-        return {**free, "outcome": "error" if free["outcome"] == "error" else "out_of_memory"}
-    if free["peak_reserved_bytes"] <= capacity_bytes:
-        return free
-    limited = runner.run("timm_step.py", bracket.arguments(batch), GPU, capacity_bytes)
-    return {**free, "outcome": limited["outcome"], "upper_bound_bytes": limited["upper_bound_bytes"]}
-
-
-def runner(timm_folder: Path | None) -> Runner:
+def runner(timm_folder: Path | None, *, reuse: bool = False) -> Runner:
     """A runner with timm imported, from that folder if given."""
-    return Runner("timm", ["torch", "timm"], ENVIRONMENT, [timm_folder] if timm_folder else [])
+    return Runner("timm", ["torch", "timm"], ENVIRONMENT, [timm_folder] if timm_folder else [], reuse=reuse)

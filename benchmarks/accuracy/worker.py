@@ -2,9 +2,10 @@
 
     python benchmarks/accuracy/worker.py MODULE...     jobs as JSON lines on stdin, outcomes as JSON lines on stdout
 
-A job is ``{"script", "arguments", "gpu", "gpus_file", "capacity_bytes"}``; `capacity_bytes` is what PyTorch may reserve, null for
-no limit. Starting Python, PyTorch and timm for each of hundreds of runs would cost more than the runs. What a fork gives
-is the same as what ``flatout predict`` gives (see ``run.py --check-command``).
+A job is ``{"script", "arguments", "gpu", "gpus_file", "capacity_bytes", "limit_seconds"}``; `capacity_bytes` is
+what PyTorch may reserve, null for no limit. Starting Python, PyTorch and timm for each of hundreds of runs would
+cost more than the runs. What a fork gives is the same as what ``flatout predict`` gives (see ``run.py
+--check-command``).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import importlib
 import json
 import os
 import runpy
+import signal
 import sys
 import time
 import traceback
@@ -69,6 +71,7 @@ def serve() -> None:
         child = os.fork()
         if child == 0:
             os.close(reading)
+            signal.alarm(job["limit_seconds"])
             os.dup2(2, 1)  # what the script prints is not an outcome
             with os.fdopen(writing, "w") as pipe:
                 try:

@@ -1,10 +1,10 @@
 """Fine-tunes a decoder of Llama-3.2-3B's shape, fully or with an adapter of peft, on texts of many lengths.
 
-An ordinary script: it needs torch, transformers and peft, and knows nothing of flatout. Token numbers are random; lengths
-are drawn so that their mean is that of MetaMathQA tokenised for Llama (210 tokens) and the longest are cut at 768. Batches are
-made as many fine-tuning scripts make them: texts are taken 80 at a time, sorted, and cut into batches, the longest first.
-Of 5000 such batches it runs those that decide the peak: the last two of a bucket, then the first ten of the bucket with the
-longest texts. The cache is emptied every ten batches.
+An ordinary script: it needs torch, transformers and peft, and knows nothing of flatout. Token numbers are random;
+lengths are drawn so that their mean is that of MetaMathQA tokenised for Llama (210 tokens) and the longest are cut
+at 768. Batches are made as many fine-tuning scripts make them: texts are taken 80 at a time, sorted, and cut into
+batches, the longest first. Of 5000 such batches it runs those that decide the peak: the last two of a bucket, then
+the first ten of the bucket with the longest texts. The cache is emptied every ten batches.
 """
 
 import argparse
@@ -81,4 +81,5 @@ for bucket in chosen:
         scheduler.step()
         if hasattr(getattr(model, "base_model", None), "update_and_allocate"):
             model.base_model.update_and_allocate(step)
-        print(f"step {step}: {sizes[0]} tokens, loss {loss.item():.3f}, {torch.cuda.max_memory_reserved() / 2**20:.0f} MiB")
+        reserved = torch.cuda.max_memory_reserved()
+        print(f"step {step}: {sizes[0]} tokens, loss {loss.item():.3f}, {reserved / 2**20:.0f} MiB")

@@ -29,7 +29,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9, nesterov=
 images = torch.randn(args.batch_size, 3, args.image_size, args.image_size, device="cuda")
 images = images.contiguous(memory_format=layout)
 
-for step in range(args.steps):
+for _ in range(args.steps):
     optimizer.zero_grad(set_to_none=False)
     with torch.autocast("cuda", dtype=torch.float16):
         output = model(images)
