@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from flatout.virtual.files import FileGuard
 
 UNLIMITED_BYTES = 1 << 50
+# What Python itself has loaded before any script: a file of that name hides nothing.
+_LOADED_BY_PYTHON = frozenset("abc codecs genericpath io ntpath os posixpath site stat sys".split())
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -154,6 +156,8 @@ def install(raw: dict[str, Any]) -> DryRunHook | None:
 
     specification = find(options.gpu, Path(options.gpus_file) if options.gpus_file else None)
     writer = _writer(options, specification) if options.launched_as == "script" else None
+    if writer is not None:
+        writer.doing("starting, before the script's first line")
     machine = boot(
         specification,
         writer=writer,
@@ -168,7 +172,22 @@ def install(raw: dict[str, Any]) -> DryRunHook | None:
 
     hook = DryRunHook(options, machine, writer, guard)
     machine.steps = watch_steps(hook)
+    writer.doing("setup, before any work on the GPU")
+    for name in hidden_modules(Path(sys.argv[0]).absolute().parent if sys.argv[0:1] else Path.cwd()):
+        writer.assume(f"{name} beside the script hides the module of that name in a plain run: rename it")
     return hook
+
+
+def hidden_modules(folder: Path) -> list[str]:
+    """Files beside the script that a plain run would load in place of modules which PyTorch needs, or of PyTorch.
+
+    Here PyTorch is loaded before the script's folder is on the path.
+    """
+    loaded = ((sys.stdlib_module_names | {"torch", "numpy"}) & sys.modules.keys()) - _LOADED_BY_PYTHON
+    try:
+        return sorted(path.name for path in folder.glob("*.py") if path.stem in loaded)
+    except OSError:
+        return []
 
 
 def _guard_files(options: Options) -> FileGuard:
