@@ -250,7 +250,13 @@ CASES = [
         ADAM * (linear(32, 512) + norm(512) + linear(512, 2)),
         "",
     ),
-    Case("trimmed_tokens.py", ADAM * TRIMMED, r"step 1: trimmed to 128, 2273 tokens", attention={"efficient"}, recurrent={"gru"}),
+    Case(
+        "trimmed_tokens.py",
+        ADAM * TRIMMED,
+        r"step 1: trimmed to 128, 2273 tokens",
+        attention={"efficient"},
+        recurrent={"gru"},
+    ),
     *(
         Case(
             "loader_workers.py",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,6 +98,10 @@ class DryRunHook:
             self._writer.assume(sentence)
         self._guard.uninstall()
         self._writer.close(_ending(error))
+        if threading.active_count() > 1:
+            from flatout.virtual.parking import park_other_threads
+
+            park_other_threads()
 
     def forked(self) -> None:
         """In a forked child of the script: nothing more is recorded here."""
@@ -172,7 +177,8 @@ def install(raw: dict[str, Any]) -> DryRunHook | None:
 
     hook = DryRunHook(options, machine, writer, guard)
     machine.steps = watch_steps(hook)
-    writer.doing("setup, before any work on the GPU")
+    writer.doing("setup, before the first step")
+    writer.flush()  # what a script that dies at once was doing
     for name in hidden_modules(Path(sys.argv[0]).absolute().parent if sys.argv[0:1] else Path.cwd()):
         writer.assume(f"{name} beside the script hides the module of that name in a plain run: rename it")
     return hook
