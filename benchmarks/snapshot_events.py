@@ -103,9 +103,7 @@ class VirtualTrace:
             if event.size_bytes == first.size_bytes and event.op.replace(".", "_").startswith(name)
         )
         inside = [
-            Event(
-                e.kind, e.size_bytes, e.op, e.place, None if e.source is None or e.source < start else e.source - start
-            )
+            Event(e.kind, e.size_bytes, e.op, e.place, None if e.source is None or e.source < start else e.source - start)
             for e in self.events[start:end]
         ]
         if not self.ends:  # nothing said where to stop: frees of what is older come after the last step

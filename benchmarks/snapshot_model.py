@@ -107,10 +107,7 @@ def figures(comparison: Comparison) -> dict[str, Any]:
     return {
         "recorded_events": named.pop("recorded"),
         "virtual_events": named.pop("virtual"),
-        **{
-            key: {str(k): v for k, v in value.items()} if isinstance(value, dict) else value
-            for key, value in named.items()
-        },
+        **{key: {str(k): v for k, v in value.items()} if isinstance(value, dict) else value for key, value in named.items()},
     }
 
 
@@ -149,9 +146,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(json.dumps(row, indent=None if options.one else 2))
         return 0
     rows = [row for path in options.files if (row := in_own_process(path)) is not None]
-    print(
-        f"{'file':44} {'allocated MiB':>19} {'off %':>6} {'reserved MiB':>15} {'off %':>6} {'in order':>8} {'sizes':>7}"
-    )
+    print(f"{'file':44} {'allocated MiB':>19} {'off %':>6} {'reserved MiB':>15} {'off %':>6} {'in order':>8} {'sizes':>7}")
     for row in rows:
         print(line(row))
     if options.json is not None:

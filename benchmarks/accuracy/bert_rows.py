@@ -55,6 +55,4 @@ ROWS = (
 
 def runner() -> Runner:
     """A runner with transformers' Trainer imported."""
-    return Runner(
-        "bert", ["torch", "accelerate", "transformers.trainer", "transformers.models.bert.modeling_bert"], ENVIRONMENT
-    )
+    return Runner("bert", ["torch", "accelerate", "transformers.trainer", "transformers.models.bert.modeling_bert"], ENVIRONMENT)

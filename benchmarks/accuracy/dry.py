@@ -51,7 +51,9 @@ class Runner:
         source = sorted((ROOT / "src/flatout/virtual").rglob("*.py")) + [GPUS_FILE, HERE / "worker.py"]
         self._source = _digest(source)
 
-    def run(self, script: str, arguments: Sequence[str], gpu: str, capacity_bytes: int | None = None) -> dict[str, Any]:
+    def run(
+        self, script: str, arguments: Sequence[str], gpu: str, capacity_bytes: int | None = None
+    ) -> dict[str, Any]:
         """The outcome of one run (see `worker.run`), from the store if nothing changed since."""
         job = {
             "script": str(SCRIPTS / script if "/" not in script else script),

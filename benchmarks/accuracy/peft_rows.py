@@ -57,6 +57,4 @@ def read(longest: int = LONGEST) -> Iterator[PeftRow]:
 
 def runner() -> Runner:
     """A runner with transformers and peft imported."""
-    return Runner(
-        "peft", ["torch", "transformers", "transformers.models.llama.modeling_llama", "peft", "peft.optimizers"]
-    )
+    return Runner("peft", ["torch", "transformers", "transformers.models.llama.modeling_llama", "peft", "peft.optimizers"])

@@ -1,4 +1,4 @@
-"""Bad input, through the real command with a real virtual GPU: one clear line, the right exit code, no traceback of ours."""
+"""Bad input, through the real command and a virtual GPU: one clear line, the right exit code, no traceback of ours."""
 
 from __future__ import annotations
 

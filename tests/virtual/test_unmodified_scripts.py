@@ -1,4 +1,4 @@
-"""Scripts in the shapes that people write, through the real command: each runs, steps, and uses the kernels of that GPU.
+"""Scripts in the shapes that people write, through the real command: each runs, steps, and uses that GPU's kernels.
 
 The bytes of the optimizer's state are computed here from the sizes of the layers, not taken from a run.
 """
@@ -59,7 +59,7 @@ def separable(inputs: int, outputs: int) -> int:
 
 
 def lbfgs(parameters: int, iterations: int) -> int:
-    """A direction, a change of gradient and a factor for each iteration but the first, in float64 (history_size: 100)."""
+    """A direction, a change of gradient and a factor for each iteration but the first, in float64 (at most 100)."""
     kept = iterations - 1
     vectors = 2 * kept + 2  # and the last direction and gradient
     return 8 * (vectors * parameters + 2 * kept + 1)

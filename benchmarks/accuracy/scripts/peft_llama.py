@@ -81,6 +81,4 @@ for bucket in chosen:
         scheduler.step()
         if hasattr(getattr(model, "base_model", None), "update_and_allocate"):
             model.base_model.update_and_allocate(step)
-        print(
-            f"step {step}: {sizes[0]} tokens, loss {loss.item():.3f}, {torch.cuda.max_memory_reserved() / 2**20:.0f} MiB"
-        )
+        print(f"step {step}: {sizes[0]} tokens, loss {loss.item():.3f}, {torch.cuda.max_memory_reserved() / 2**20:.0f} MiB")

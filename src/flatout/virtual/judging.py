@@ -119,7 +119,8 @@ def _error(recording: Recording, exit: Exit) -> PredictedError | None:
     if exit.trouble:
         return PredictedError("flatout", f"a mistake of flatout's own at the end of the run: {exit.trouble}")
     if outcome == "killed" or (ending is None and exit.code != 0):
-        return PredictedError("killed", f"the process ended without a word (exit code {exit.code})." + last_words)
+        message = f"the process ended without a word (exit code {exit.code}), as by os._exit."
+        return PredictedError("killed", message + last_words)
     if code != 0:
         return PredictedError("SystemExit", f"the script ended itself with exit code {code}")
     return None
