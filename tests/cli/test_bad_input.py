@@ -114,8 +114,12 @@ ENDS = {
     "exit-0-hard": (GPU + "import os\nos._exit(0)\n", 1, r"os\._exit"),
     "exit-text": (GPU + "import sys\nsys.exit('no data found')\n", 1, r"exit code 1: no data found"),
     "keyboard-interrupt": (GPU + "raise KeyboardInterrupt\n", 1, r"fails KeyboardInterrupt at \S*train.py:3"),
-    "excepthook": (GPU + "import sys\nsys.excepthook = lambda *a: None\nraise ValueError\n", 1, r"ValueError at \S*train.py:5"),
-    "unprintable": (GPU + "class E(Exception):\n    def __str__(self): raise KeyError\nraise E\n", 1, r"E at \S*train.py:5"),
+    "excepthook": (
+        GPU + "import sys\nsys.excepthook = lambda *a: None\nraise ValueError\n", 1, r"ValueError at \S*train.py:5",
+    ),
+    "unprintable": (
+        GPU + "class E(Exception):\n    def __str__(self): raise KeyError\nraise E\n", 1, r"E at \S*train.py:5",
+    ),
     "recursion": (GPU + "def f(n): return f(n + 1)\nf(0)\n", 1, r"RecursionError at \S*train.py:3"),
     "surrogates": (GPU + "raise ValueError('bad \\udcff \\x1b[31m')\n", 1, r"ValueError at \S*train.py:3"),
     "closes-stdout": (GPU + "import sys\nsys.stdout.close()\n", 0, r"T4 fits"),
@@ -126,14 +130,16 @@ ENDS = {
         "threading.Thread(target=work, daemon=True).start()\ntime.sleep(0.2)\n", 0, r"T4 fits",
     ),
     "exit-handlers": (
-        GPU + "import atexit\natexit.register(lambda: 1 / 0)\natexit.register(lambda: torch.ones(2, device='cuda').sum())\n",
-        0, r"T4 fits",
+        GPU + "import atexit\natexit.register(lambda: 1 / 0)\n"
+        "atexit.register(lambda: torch.ones(2, device='cuda').sum())\n", 0, r"T4 fits",
     ),
     "clears-environment": (GPU + "import os\nos.environ.clear()\n", 0, r"T4 fits"),
-    "swallows-the-stop": (TRAIN + "while True:\n    try:\n        step()\n    except BaseException: pass\n", 0, r"T4 fits"),
+    "swallows-the-stop": (
+        TRAIN + "while True:\n    try:\n        step()\n    except BaseException: pass\n", 0, r"T4 fits",
+    ),
     "steps-in-a-thread": (
-        TRAIN + "import threading\nt = threading.Thread(target=lambda: [step() for _ in range(99)])\nt.start()\nt.join()\n",
-        0, r"3 steps|T4 fits",
+        TRAIN + "import threading\nt = threading.Thread(target=lambda: [step() for _ in range(99)])\n"
+        "t.start()\nt.join()\n", 0, r"T4 fits",
     ),
     "no-gpu": ("import torch\nprint(torch.ones(2).sum())\n", 0, r"does not use the GPU"),
 }  # fmt: skip

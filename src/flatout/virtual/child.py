@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 UNLIMITED_BYTES = 1 << 50
 # What Python itself has loaded before any script: a file of that name hides nothing.
-_LOADED_BY_PYTHON = frozenset(("abc", "codecs", "genericpath", "io", "ntpath", "os", "posixpath", "site", "stat", "sys"))
+_LOADED_BY_PYTHON = frozenset(("abc", "codecs", "genericpath", "io", "os", "posixpath", "ntpath", "site", "stat"))
 
 
 class Options(msgspec.Struct, frozen=True):
