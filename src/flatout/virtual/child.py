@@ -29,7 +29,8 @@ _LOADED_BY_PYTHON = frozenset(("abc", "codecs", "genericpath", "io", "os", "posi
 class Options(msgspec.Struct, frozen=True):
     """What the parent asks for.
 
-    `assume` gives values for what would have to be invented; `unlimited` lifts the memory limit.
+    `assume` gives values for what would have to be invented; `unlimited` lifts the memory limit. `own_files` are
+    written by flatout's launcher while the script runs.
     """
 
     gpu: str
@@ -40,6 +41,7 @@ class Options(msgspec.Struct, frozen=True):
     allow_writes: bool = False
     unlimited: bool = False
     launched_as: str = "script"
+    own_files: tuple[str, ...] = ()
 
 
 class DryRunHook:
@@ -202,7 +204,7 @@ def _guard_files(options: Options) -> FileGuard:
     from flatout.virtual.saving import tensor_ops
 
     recording = os.path.abspath(options.recording)
-    allowed = tuple(recording + suffix for suffix in ("", "-journal", "-wal", "-shm"))
+    allowed = (*(recording + suffix for suffix in ("", "-journal", "-wal", "-shm")), *options.own_files)
     return install_guard(FileOptions(allow_writes=options.allow_writes, allowed=allowed), tensor_ops())
 
 
