@@ -186,7 +186,7 @@ def test_the_same_invented_tensor_twice() -> None:
 
 def test_nothing_is_within_a_tolerance_yet() -> None:
     """An optimizer that asks whether it has converged goes on, and keeps what it would keep."""
-    gradient = unknown()
+    gradient = unknown().flatten()
     assert not bool(gradient.abs().max() <= 1e-7)
     assert bool(gradient.dot(gradient) > 1e-10)
     assert not bool(gradient.dot(gradient) > -1e-9)

@@ -39,7 +39,7 @@ def start(folder: str, orders: dict[str, Any]) -> None:
         session.previous_hook, sys.excepthook = sys.excepthook, session.excepthook
         workers.take_along(orders)
         relaunch.follow(folder, orders)
-        session.watcher = call_hook(orders["hook"], orders["options"], "script")
+        session.watcher = call_hook(orders["hook"], {**orders["options"], "own_files": control.paths()}, "script")
         control.mark_started()
     except BaseException as error:
         control.write("trouble", _described(error, deepest(spots_of(error.__traceback__)) or _last(error)))

@@ -9,6 +9,7 @@ left alone: they come here in parts, as they reach CUDA.
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -569,6 +570,18 @@ def register() -> None:
         fallback: Any = torch.library.Library("_", "IMPL", key)
         fallback.fallback(by_shape)
         _libraries.append(fallback)
+    _keep_at_exit(_libraries)
+
+
+def _keep_at_exit(libraries: Sequence[Any]) -> None:
+    """Leave the kernels where they are while exit handlers run: threads of the script's may still be at work then.
+
+    PyTorch ties the end of a library to an exit handler of `weakref.finalize`.
+    """
+    for finalizer in tuple(getattr(weakref.finalize, "_registry", ())):
+        alive = finalizer.peek()
+        if alive is not None and any(alive[0] is library for library in libraries):
+            finalizer.atexit = False
 
 
 def by_shape(overload: Any, *args: Any, **kwargs: Any) -> Any:

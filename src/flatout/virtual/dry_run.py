@@ -115,6 +115,8 @@ def _follow(dry_run: DryRun, job: Job, path: Path, setting: _Setting, *, unlimit
         quiet=setting.quiet,
         relay=setting.relay,
     )
+    if not path.exists() and exit.timed_out:
+        raise ScriptError(f"PyTorch was still being loaded after {exit.seconds:.0f} s: raise --timeout.")
     if not path.exists():
         reason = "it ended before the virtual GPU was there" if exit.failure is None else exit.failure.message
         raise ScriptError(f"the script could not be followed (exit code {exit.code}): {reason}")
