@@ -112,7 +112,7 @@ ENDS = {
     "import-error": ("import nosuchpackage\n", 1, r"ModuleNotFoundError at \S*train.py:1 .*nosuchpackage"),
     "exit-3": (GPU + "import os\nos._exit(3)\n", 1, r"exit code 3"),
     "exit-0-hard": (GPU + "import os\nos._exit(0)\n", 1, r"os\._exit"),
-    "exit-text": (GPU + "import sys\nsys.exit('no data found')\n", 1, r"exit code 1: no data found"),
+    "exit-text": (GPU + "import sys\nsys.exit('no data found')\n", 1, r"fails SystemExit .*exit code 1"),
     "keyboard-interrupt": (GPU + "raise KeyboardInterrupt\n", 1, r"fails KeyboardInterrupt at \S*train.py:3"),
     "excepthook": (
         GPU + "import sys\nsys.excepthook = lambda *a: None\nraise ValueError\n", 1, r"ValueError at \S*train.py:5",
@@ -153,6 +153,7 @@ def test_an_end(tmp_path: Path, name: str) -> None:
     assert said.code == code, said.err
     assert re.search(says, said.report), said.report
     assert said.err.count("Traceback") <= 1
+    assert "in thread" not in said.err
 
 
 POSIX_ENDS = {
@@ -256,12 +257,3 @@ def test_flags_of_python(tmp_path: Path, flags: tuple[str, ...]) -> None:
     said = run(tmp_path, python=flags)
     assert (said.code, said.out) == (0, "done\n"), said.err
     assert "Warning" not in said.err
-
-
-def test_a_json_file_that_cannot_be_written_in_the_end(tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    script(tmp_path, GPU + "import os\nos.rmdir('out')\n")
-    said = run(tmp_path, "--json", "out/p.json")
-    assert said.code == 2
-    assert "T4  fits" in said.err
-    assert said.err.splitlines()[-1].startswith("flatout: cannot write out")

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 HOOK = "flatout.virtual.child:install"
 # Each child computes on all cores, so more of them at once gain nothing and need more host memory.
 _AT_ONCE = 2
+# Loading PyTorch and putting the virtual GPU in place takes 2 s, on a busy or small machine far longer.
+_LOADING_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ def _follow(dry_run: DryRun, job: Job, path: Path, setting: _Setting, *, unlimit
         hook=HOOK,
         options=options,
         timeout_seconds=dry_run.timeout_seconds,
+        loading_seconds=_LOADING_SECONDS,
         stdout_to_stderr=setting.stdout_to_stderr,
         quiet=setting.quiet,
         relay=setting.relay,
