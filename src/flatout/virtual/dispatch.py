@@ -80,6 +80,19 @@ class Operator:
             for returned in schema.returns
         )
 
+    def call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Call the operator with arguments as a kernel got them.
+
+        A Python number that C++ wrapped in a tensor comes to kernels as a number. Most operators take it back for a
+        tensor; for the few that do not, their overload for numbers gives the same.
+        """
+        try:
+            return self.overload(*args, **kwargs)
+        except RuntimeError as error:
+            if "Expected a value of type 'Tensor'" not in str(error):
+                raise
+            return self.overload.overloadpacket(*args, **kwargs)
+
 
 _operators: dict[str, Operator] = {}
 _specs: dict[Any, Any] = {}
@@ -221,10 +234,10 @@ def infer(op: Operator, described: _Described, args: Sequence[Any], kwargs: dict
         }
         try:
             with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
-                result = op.overload(*[to_meta(a) for a in args], **meta_kwargs)
+                result = op.call([to_meta(a) for a in args], meta_kwargs)
         except NotImplementedError as error:
-            result = _tried_on_cpu(op, args, kwargs)
-            if result is None:
+            result = _tried_on_cpu(op, args, kwargs) if op.written else None
+            if op.written and result is None:
                 cuda_errors.raise_if_refused(op, args, kwargs)
                 raise _without_shape(op) from error
         except Exception as error:
