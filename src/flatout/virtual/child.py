@@ -100,7 +100,7 @@ class DryRunHook:
             self._writer.assume(sentence)
         self._guard.uninstall()
         self._writer.close(_ending(error))
-        if threading.active_count() > 1:
+        if any(thread.daemon and not thread.name.startswith("flatout") for thread in threading.enumerate()):
             from flatout.virtual.parking import park_other_threads
 
             park_other_threads()
