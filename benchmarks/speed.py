@@ -43,7 +43,7 @@ variant = sys.argv[1]
 writer = None
 folder = tempfile.TemporaryDirectory()
 if variant == "full":
-    writer = Writer(folder.name + "/run.flatout", Run("virtual", "speed.py", (), torch.__version__, 0.0))
+    writer = Writer(folder.name + "/run.flatout", Run("virtual", "speed.py", (), str(torch.__version__), 0.0))
 machine = boot(find("a100-40gb"), writer=writer)
 if variant.endswith("allocator"):
     class Counting:
@@ -66,10 +66,10 @@ def forward_and_backward():
 for _ in range(20):
     forward_and_backward()
 before = machine.operations
-begin = time.perf_counter()
+begin = time.process_time()
 for _ in range(200):
     forward_and_backward()
-print((time.perf_counter() - begin) / (machine.operations - before) * 1e6)
+print((time.process_time() - begin) / (machine.operations - before) * 1e6)
 """
 
 
@@ -101,7 +101,7 @@ def time_command(script: str, arguments: list[str]) -> tuple[float, float]:
 
 
 def operation_microseconds(variant: str) -> float:
-    """Microseconds for one virtual operation, forward and backward, PyTorch's own share included."""
+    """Processor microseconds for one virtual operation, forward and backward, PyTorch's own share included."""
     done = subprocess.run(
         [sys.executable, "-c", OPERATIONS, variant], env=_environment(), capture_output=True, text=True, check=True
     )
