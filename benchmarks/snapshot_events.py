@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeAlias
 
 from flatout.importers.cuda_snapshot import CudaSnapshot, TraceEvent
 from flatout.virtual.places import is_users_own
@@ -103,7 +103,9 @@ class VirtualTrace:
             if event.size_bytes == first.size_bytes and event.op.replace(".", "_").startswith(name)
         )
         inside = [
-            Event(e.kind, e.size_bytes, e.op, e.place, None if e.source is None or e.source < start else e.source - start)
+            Event(
+                e.kind, e.size_bytes, e.op, e.place, None if e.source is None or e.source < start else e.source - start
+            )
             for e in self.events[start:end]
         ]
         if not self.ends:  # nothing said where to stop: frees of what is older come after the last step
@@ -129,6 +131,10 @@ def _running_line() -> str:
     while frame is not None and (frame.f_code.co_filename == __file__ or not is_users_own(frame.f_code)):
         frame = frame.f_back
     return "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+
+
+Difference: TypeAlias = tuple[str, int, int, int, int]
+"""What to do (as difflib says it) with which recorded events, from and to, and with which virtual ones."""
 
 
 @dataclass
@@ -163,11 +169,13 @@ def tokens(events: list[Event]) -> list[tuple[str, int, int | None]]:
     return result
 
 
-def compare(recorded: list[Event], virtual: list[Event]) -> tuple[Comparison, list[tuple[str, int, int, int, int]]]:
+def compare(recorded: list[Event], virtual: list[Event]) -> tuple[Comparison, list[Difference]]:
     """The figures, and difflib's opcodes where the two windows differ."""
     left, right = tokens(recorded), tokens(virtual)
     matcher = SequenceMatcher(None, left, right, autojunk=False) if left != right else None
-    opcodes = [] if matcher is None else [code for code in matcher.get_opcodes() if code[0] != "equal"]
+    opcodes: list[Difference] = (
+        [] if matcher is None else [code for code in matcher.get_opcodes() if code[0] != "equal"]
+    )
     matching = len(left) if matcher is None else sum(block.size for block in matcher.get_matching_blocks())
     ours = Counter(event.size_bytes for event in virtual if event.kind == "alloc")
     theirs = Counter(event.size_bytes for event in recorded if event.kind == "alloc")

@@ -2,10 +2,11 @@
 
     python benchmarks/snapshot_model.py [--json OUT] [--differences N] FILE...
 
-The script is tests/scripts/snapshot_lm.py; what it does (context, training or inference, autocast) is read off the name and
-the size of each file's trace. Per file: peak allocated and reserved bytes, predicted and recorded; how many of the recorded
-step's events come in the same order, and how far the multisets of sizes agree (see `Comparison`). The GPU is an A100 without
-a memory limit: the snapshots' workspaces say that theirs had one of that kind, and no more of it is known.
+The script is tests/scripts/snapshot_lm.py; what it does (context, training or inference, autocast) is read off each
+file's name and trace. Per file: peak allocated and reserved bytes, predicted (of the whole run) and recorded (of the
+traced step); how many of the recorded step's events come in the same order, and how far the multisets of sizes agree
+(see `Comparison`). The GPU is an A100 without a memory limit: the snapshots' workspaces and reductions say that theirs
+was of that kind, and no more of it is known.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from replay_snapshots import Replay, configuration_of
-from snapshot_events import Comparison, Event, VirtualTrace, compare, recorded_events
+from snapshot_events import Comparison, Difference, Event, VirtualTrace, compare, recorded_events
 from snapshot_start import reconstruct
 
 from flatout.errors import FlatoutError
@@ -107,11 +108,14 @@ def figures(comparison: Comparison) -> dict[str, Any]:
     return {
         "recorded_events": named.pop("recorded"),
         "virtual_events": named.pop("virtual"),
-        **{key: {str(k): v for k, v in value.items()} if isinstance(value, dict) else value for key, value in named.items()},
+        **{
+            key: {str(k): v for k, v in value.items()} if isinstance(value, dict) else value
+            for key, value in named.items()
+        },
     }
 
 
-def show(opcodes: list[tuple[str, int, int, int, int]], recorded: list[Event], virtual: list[Event]) -> None:
+def show(opcodes: list[Difference], recorded: list[Event], virtual: list[Event]) -> None:
     """The differences, for people."""
     for tag, i1, i2, j1, j2 in opcodes:
         print(f"--- {tag}: recorded {i1}:{i2}, virtual {j1}:{j2}")
@@ -145,8 +149,11 @@ def main(arguments: list[str] | None = None) -> int:
             return 2
         print(json.dumps(row, indent=None if options.one else 2))
         return 0
-    rows = [row for path in options.files if (row := in_own_process(path)) is not None]
-    print(f"{'file':44} {'allocated MiB':>19} {'off %':>6} {'reserved MiB':>15} {'off %':>6} {'in order':>8} {'sizes':>7}")
+    found = [in_own_process(path) for path in options.files]
+    rows = [row for row in found if row is not None]
+    print(
+        f"{'file':44} {'allocated MiB':>19} {'off %':>6} {'reserved MiB':>15} {'off %':>6} {'in order':>8} {'sizes':>7}"
+    )
     for row in rows:
         print(line(row))
     if options.json is not None:

@@ -65,7 +65,7 @@ def test_the_sample_takes_one_row_of_a_model(timm: ModuleType) -> None:
 
 def test_no_batch_is_larger_than_the_first(timm: ModuleType) -> None:
     assert timm.Bracket("nhwc", "net", 512, 224, None).arguments(512)[-1] == "--channels-last"
-    assert timm.WALK == tuple(sorted(timm.WALK, reverse=True))
+    assert tuple(sorted(timm.WALK, reverse=True)) == timm.WALK
 
 
 def test_scores(load: Any, timm: ModuleType) -> None:

@@ -212,3 +212,15 @@ def test_noting_an_event_is_cheap(tmp_path: Path) -> None:
         best_seconds = min(best_seconds, time.perf_counter() - start)
     writer.close(COMPLETED)
     assert best_seconds / 500 < 2e-6
+
+
+def test_text_that_is_no_utf_8_is_stored_readably(tmp_path: Path) -> None:
+    path = tmp_path / "run.flatout"
+    place = Place("bad\udcff.py", 1)
+    writer = Writer(path, Run("virtual", "bad\udcff.py", ("\udcff",), "2.13.0", 0.0))
+    writer.assume("of \udcff", place)
+    writer.close(Ending("error", 1, Failure("ValueError", "bad \udcff", place)))
+    with open_recording(path) as recording:
+        assert recording.run.script == "bad\\udcff.py"
+        assert recording.ending == Ending("error", 1, Failure("ValueError", "bad \\udcff", Place("bad\\udcff.py", 1)))
+        assert [one.text for one in recording.assumptions()] == ["of \\udcff"]

@@ -99,3 +99,11 @@ def test_a_script_cannot_drive_the_terminal(predictions: dict[str, Prediction]) 
     assert "[red]" in text
     assert "more lines with -v" in text
     assert text.count("\n") < 30
+
+
+def test_memory_that_ran_out_and_was_caught_is_a_note(predictions: dict[str, Prediction]) -> None:
+    prediction = predictions["fits"]
+    facts = {**prediction.results[0].facts, "out_of_memory_caught": 2}
+    result = msgspec.structs.replace(prediction.results[0], facts=facts)
+    text = " ".join(text_of(msgspec.structs.replace(prediction, results=(result,))).split())
+    assert "Note memory ran out 2 times on the way, and the script caught that" in text

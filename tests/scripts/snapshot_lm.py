@@ -193,7 +193,9 @@ def parse():
     parser = argparse.ArgumentParser()
     parser.add_argument("--context", type=int, default=128)
     parser.add_argument("--inference", action="store_true", help="only forward passes, in inference mode")
-    parser.add_argument("--autocast", action="store_true", help="bfloat16 autocast around the forward pass and the loss")
+    parser.add_argument(
+        "--autocast", action="store_true", help="bfloat16 autocast around the forward pass and the loss"
+    )
     parser.add_argument("--layers", type=int, default=24)
     parser.add_argument("--width", type=int, default=1024)
     parser.add_argument("--hidden", type=int, default=4096)

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+COMMAND = (sys.executable, "-m", "flatout", "predict", "--gpu", "t4", "--steps", "1000")
 SCRIPT = Path(__file__).parents[1] / "scripts" / "amp_recipe.py"
 FP32_BYTES = 1_350_681_600
 AMP_BYTES = 1_577_232_384
@@ -29,8 +30,7 @@ pytestmark = pytest.mark.integration
 def predict(folder: Path, *arguments: str, environment: dict[str, str] | None = None) -> tuple[dict[str, Any], str]:
     out = folder / "prediction.json"
     done = subprocess.run(
-        [sys.executable, "-m", "flatout", "predict", "--gpu", "t4", "--steps", "1000", "--json", str(out), str(SCRIPT)]
-        + list(arguments),
+        [*COMMAND, "--json", str(out), str(SCRIPT), *arguments],
         env={**os.environ, **(environment or {})},
         capture_output=True,
         text=True,

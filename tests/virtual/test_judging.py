@@ -162,7 +162,19 @@ def test_error_keeps_message_and_place() -> None:
         (FakeRecording(ending=Ending("timeout", 1, doing="load")), ended(1), "timeout", ["--timeout", "load"]),
         (FakeRecording(), ended(130, interrupted=True), "interrupted", ["Ctrl-C"]),
         (FakeRecording(ending=Ending("completed", 3)), ended(3), "SystemExit", ["exit code 3"]),
-        (FakeRecording(ending=None), ended(70), "killed", ["exit code 70"]),
+        (FakeRecording(ending=None), ended(70), "killed", ["exit code 70", "os._exit"]),
+        (
+            FakeRecording(ending=None),
+            ended(0, trouble="OSError: full"),
+            "flatout",
+            ["mistake of flatout's own", "full"],
+        ),
+        (
+            FakeRecording(ending=Ending("interrupted", 130, Failure("KeyboardInterrupt", "", PLACE))),
+            ended(130),
+            "KeyboardInterrupt",
+            [],
+        ),
         (
             FakeRecording(ending=Ending("error", 2, EXIT)),
             ended(2, failure=EXIT),
@@ -177,6 +189,13 @@ def test_a_run_that_was_ended_is_an_error(recording: FakeRecording, exit: Exit, 
     assert result.error is not None
     assert result.error.type == kind
     assert all(word in result.error.message for word in words), result.error.message
+
+
+def test_a_failure_of_flatouts_own_is_told_beside_the_scripts() -> None:
+    result = of(FakeRecording(ending=Ending("error", 1, EXIT)), ended(1, failure=EXIT, trouble="OSError: full"))
+    assert result.error is not None
+    assert result.error.type == "SystemExit"
+    assert "flatout failed" in result.assumptions[-1]
 
 
 def test_an_exit_with_code_0_is_no_error() -> None:

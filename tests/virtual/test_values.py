@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,14 @@ if TYPE_CHECKING:
     from flatout.virtual.machine import Machine
 
 pytestmark = pytest.mark.usefixtures("machine")
+
+
+_LOOPS_END: dict[str, Callable[[torch.Tensor], bool]] = {
+    "small": lambda value: value.item() < 1e-6,
+    "large": lambda value: value.item() > 1e6,
+    "true": lambda value: bool(value > 0),
+    "false": lambda value: not bool(value < 0),
+}
 
 
 def known(tensor: torch.Tensor) -> torch.Tensor:
@@ -90,13 +99,7 @@ def test_a_loop_on_random_numbers_ends() -> None:
 def test_a_loop_on_invented_values_ends(until: str) -> None:
     for _ in range(2000):
         value = unknown().sum()
-        done = {
-            "small": lambda: value.item() < 1e-6,
-            "large": lambda: value.item() > 1e6,
-            "true": lambda: bool(value > 0),
-            "false": lambda: not bool(value < 0),
-        }[until]()
-        if done:
+        if _LOOPS_END[until](value):
             return
     raise AssertionError("the loop never ended")
 
@@ -186,7 +189,7 @@ def test_the_same_invented_tensor_twice() -> None:
 
 def test_nothing_is_within_a_tolerance_yet() -> None:
     """An optimizer that asks whether it has converged goes on, and keeps what it would keep."""
-    gradient = unknown()
+    gradient = unknown().flatten()
     assert not bool(gradient.abs().max() <= 1e-7)
     assert bool(gradient.dot(gradient) > 1e-10)
     assert not bool(gradient.dot(gradient) > -1e-9)

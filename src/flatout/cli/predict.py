@@ -117,6 +117,8 @@ def _refuse(option: str, value: str | None) -> None:
 
 def _check_folder(json: str | None) -> None:
     """Better before the script runs than after ten minutes."""
+    if json not in (None, "-") and Path(str(json)).is_dir():
+        raise UsageError(f"--json {json}: that is a directory; give the name of a file")
     if json not in (None, "-") and not Path(str(json)).absolute().parent.is_dir():
         raise UsageError(f"--json {json}: there is no such directory; make it, or give another file to --json")
 

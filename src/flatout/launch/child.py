@@ -10,6 +10,7 @@ import faulthandler
 import os
 import signal
 import sys
+import threading
 from types import TracebackType
 from typing import Any
 
@@ -37,13 +38,25 @@ def start(folder: str, orders: dict[str, Any]) -> None:
         atexit.register(session.end)  # registered before anybody else's, so it is called after them
         stop.before_hard_end(session.hard_end)
         session.previous_hook, sys.excepthook = sys.excepthook, session.excepthook
+        _quieten_threads()
         workers.take_along(orders)
         relaunch.follow(folder, orders)
-        session.watcher = call_hook(orders["hook"], orders["options"], "script")
+        session.watcher = call_hook(orders["hook"], {**orders["options"], "own_files": control.paths()}, "script")
         control.mark_started()
     except BaseException as error:
         control.write("trouble", _described(error, deepest(spots_of(error.__traceback__)) or _last(error)))
         os._exit(2)
+
+
+def _quieten_threads() -> None:
+    """A thread that meets the stop ends as by `SystemExit`, whose subclasses Python would print."""
+    plain = threading.excepthook
+
+    def excepthook(arguments: threading.ExceptHookArgs, /) -> None:
+        if not issubclass(arguments.exc_type, stop.StopRun):
+            plain(arguments)
+
+    threading.excepthook = excepthook
 
 
 class _Session:

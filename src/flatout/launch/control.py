@@ -27,6 +27,12 @@ class Control:
         self.folder = Path(folder)
         self.crash = self.folder / "crash.txt"
 
+    def paths(self) -> list[str]:
+        """All files that are written here while the script runs."""
+        names = ["started", "crash.txt"]
+        names += [f"{name}.{end}" for name in ("orders", "report") for end in ("json", "half")]
+        return [str(self.folder / name) for name in names]
+
     def write(self, name: str, content: JSON) -> None:
         """Put `content` into ``name.json``."""
         half = self.folder / f"{name}.half"

@@ -31,7 +31,8 @@ Hook = Callable[[dict[str, Any]], "Watcher | None"]
 def call_hook(name: str, options: dict[str, Any], launched_as: str) -> Watcher | None:
     """Call the hook ``package.module:function`` with `options`.
 
-    Among them it finds ``launched_as``: "script", or "worker" in a fresh process of `multiprocessing`.
+    Among them it finds ``launched_as``: "script", or "worker" in a fresh process of `multiprocessing`; and in the
+    script's own process ``own_files``, paths that flatout writes to while the script runs.
     """
     module, _, function = name.partition(":")
     hook = cast(Hook, getattr(importlib.import_module(module), function))

@@ -24,6 +24,7 @@ from flatout.launch.relay import Relay
 from flatout.launch.target import Target
 
 _STDERR = 2
+_POLL_SECONDS = 0.05
 
 
 def supervise(
@@ -32,6 +33,7 @@ def supervise(
     hook: str,
     options: Mapping[str, Any],
     timeout_seconds: float | None = None,
+    loading_seconds: float = 0.0,
     environment: Mapping[str, str] | None = None,
     python: str = sys.executable,
     stdout_to_stderr: bool = False,
@@ -44,7 +46,8 @@ def supervise(
     `hook` ("package.module:function") is called there with `options`, which JSON must be able to carry, before the
     script's first line; see `flatout.launch.hooks`. `environment` is the child's whole environment, by default this
     process's. When `timeout_seconds` are over the script gets SIGINT, `grace_seconds` later SIGTERM, and
-    `grace_seconds` after that SIGKILL, with everything that it started.
+    `grace_seconds` after that SIGKILL, with everything that it started. Up to `loading_seconds` that the hook takes are
+    not counted: what is loaded there would be the script's to load only later.
 
     `quiet` gives it neither input nor output. Signals are handed on only in the main thread; for scripts that other
     threads supervise, enter a `relay` there and pass it to each call.
@@ -61,7 +64,7 @@ def supervise(
         family = Family(_start([python, *target.command()], ready, _streams(stdout_to_stderr, quiet)))
         relay.serve(family)
         try:
-            timed_out = not _ends_within(family.child, timeout_seconds)
+            timed_out = not _ends_within(family.child, timeout_seconds, control, loading_seconds)
             if timed_out:
                 family.end(grace_seconds)
         except BaseException:  # whatever ends this process must not leave the script behind
@@ -106,7 +109,16 @@ def _start(command: list[str], environment: dict[str, str], streams: dict[str, i
         raise ScriptError(f"{command[0]}: cannot start this Python ({error.strerror}). Give another.") from None
 
 
-def _ends_within(child: subprocess.Popen[bytes], seconds: float | None) -> bool:
+def _ends_within(
+    child: subprocess.Popen[bytes], seconds: float | None, control: Control, loading_seconds: float
+) -> bool:
+    loaded_by = time.monotonic() + loading_seconds
+    while seconds is not None and not control.has_started() and time.monotonic() < loaded_by:
+        try:
+            child.wait(_POLL_SECONDS)
+        except subprocess.TimeoutExpired:
+            continue
+        return True
     try:
         child.wait(seconds)
     except subprocess.TimeoutExpired:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-import msgspec
-
 from flatout.errors import RecordingError
 from flatout.recording.layout import check_header
 from flatout.recording.schema import Ending
+from flatout.recording.text import json_of
 
 
 def write_ending(path: str | Path, ending: Ending) -> None:
@@ -23,8 +22,7 @@ def write_ending(path: str | Path, ending: Ending) -> None:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=10)
         try:
             with connection:
-                text = msgspec.json.encode(ending).decode()
-                connection.execute("INSERT OR REPLACE INTO documents VALUES ('ending', ?)", (text,))
+                connection.execute("INSERT OR REPLACE INTO documents VALUES ('ending', ?)", (json_of(ending),))
         finally:
             connection.close()
     except sqlite3.Error as error:

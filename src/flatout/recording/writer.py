@@ -13,8 +13,6 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from flatout.errors import RecordingError, UsageError
 from flatout.recording import forks
 from flatout.recording.layout import ACTION_CODES, CATEGORY_CODES, CREATE, NO_PLACE, PHASE_CODES, is_recording
@@ -29,6 +27,7 @@ from flatout.recording.schema import (
     Run,
     Step,
 )
+from flatout.recording.text import json_of, storable
 
 COMMIT_SECONDS = 0.5
 BATCH_EVENTS = 20_000  # wakes the committing thread early
@@ -104,7 +103,7 @@ class Writer:
 
     def fact(self, name: str, value: object) -> None:
         """Note a named fact, replacing an earlier one. Raises `TypeError` for a value that JSON cannot carry."""
-        text = _json(value)
+        text = json_of(value)
         with self._small_lock:
             self._facts[name] = text
 
@@ -217,9 +216,9 @@ class Writer:
             )
             run(
                 "INSERT INTO assumptions VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count",
-                [(text, place(where), count) for (text, where), count in assumptions.items()],
+                [(storable(text), place(where), count) for (text, where), count in assumptions.items()],
             )
-            run("INSERT OR REPLACE INTO documents VALUES (?, ?)", [(k, _json(v)) for k, v in documents.items()])
+            run("INSERT OR REPLACE INTO documents VALUES (?, ?)", [(k, json_of(v)) for k, v in documents.items()])
             run("INSERT OR REPLACE INTO facts VALUES (?, ?)", list(facts.items()))
 
     def _place_code(self, place: Place | None) -> int:
@@ -229,7 +228,8 @@ class Writer:
         if code is None:
             code = self._places[place] = len(self._places) + 1
             self._connection.execute(
-                "INSERT INTO places VALUES (?, ?, ?, ?)", (code, place.file, place.line, place.function)
+                "INSERT INTO places VALUES (?, ?, ?, ?)",
+                (code, storable(place.file), place.line, storable(place.function)),
             )
         return code
 
@@ -276,12 +276,8 @@ def _create(path: Path, run: Run) -> sqlite3.Connection:
         with _Transaction(connection):
             for statement in CREATE:
                 connection.execute(statement)
-            documents = [("schema", _json(SCHEMA)), ("run", _json(run))]
+            documents = [("schema", json_of(SCHEMA)), ("run", json_of(run))]
             connection.executemany("INSERT INTO documents VALUES (?, ?)", documents)
     except (OSError, sqlite3.Error) as error:
         raise UsageError(f"{path}: cannot write a recording there ({error}). Choose another place.") from None
     return connection
-
-
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()

@@ -105,9 +105,10 @@ def cast(value: Any, dtype: torch.dtype) -> Any:
 
 @cache
 def _forgets_in_inference_mode() -> bool:
-    """Whether the installed PyTorch leaves cast weights out of the cache in inference mode (2.6 keeps them, 2.11 does not).
+    """Whether the installed PyTorch leaves cast weights out of the cache in inference mode.
 
-    Asked of its CPU side: a weight is changed between two uses; the second use shows whether it was cast again.
+    2.6 keeps them, 2.11 does not. Asked of its CPU side: a weight is changed between two uses; the second use shows
+    whether it was cast again.
     """
     weight = torch.nn.Parameter(torch.ones(1, 1))
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
@@ -138,7 +139,8 @@ def _let_go_in_order(values: list[Any]) -> None:
 
 
 def _lower(args: Any, kwargs: Any) -> torch.dtype:
-    return torch.get_autocast_dtype("cuda")
+    lower: torch.dtype = torch.get_autocast_dtype("cuda")
+    return lower
 
 
 def _float32(args: Any, kwargs: Any) -> torch.dtype:
@@ -154,7 +156,7 @@ def _widest(args: Any, kwargs: Any) -> torch.dtype:
         if isinstance(value, (list, tuple)):
             pending.extend(value)
         elif _eligible(value):
-            if value.dtype is torch.float32:
+            if value.dtype == torch.float32:
                 return torch.float32
             if value.dtype is not lower:
                 raise RuntimeError("Unexpected floating ScalarType in at::autocast::prioritize")

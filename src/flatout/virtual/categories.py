@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.nn.parameter import UninitializedTensorMixin
+from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 
 from flatout.recording.schema import Category
 from flatout.virtual.tensor import allocation_of, is_virtual
@@ -19,6 +19,10 @@ def mark(tensor: Any, category: Category) -> None:
         and tensor.layout is torch.strided
         and is_virtual(tensor)
     ):
+        inner = getattr(tensor, "_local_tensor", None)
+        if inner is not None:  # a DTensor has no memory of its own
+            mark(inner, category)
+            return
         record = allocation_of(tensor).record
         if record is not None:
             record.category = category

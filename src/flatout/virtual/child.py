@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,12 +22,15 @@ if TYPE_CHECKING:
     from flatout.virtual.files import FileGuard
 
 UNLIMITED_BYTES = 1 << 50
+# What Python itself has loaded before any script: a file of that name hides nothing.
+_LOADED_BY_PYTHON = frozenset(("abc", "codecs", "genericpath", "io", "os", "posixpath", "ntpath", "site", "stat"))
 
 
 class Options(msgspec.Struct, frozen=True):
     """What the parent asks for.
 
-    `assume` gives values for what would have to be invented; `unlimited` lifts the memory limit.
+    `assume` gives values for what would have to be invented; `unlimited` lifts the memory limit. `own_files` are
+    written by flatout's launcher while the script runs.
     """
 
     gpu: str
@@ -37,6 +41,7 @@ class Options(msgspec.Struct, frozen=True):
     allow_writes: bool = False
     unlimited: bool = False
     launched_as: str = "script"
+    own_files: tuple[str, ...] = ()
 
 
 class DryRunHook:
@@ -95,6 +100,10 @@ class DryRunHook:
             self._writer.assume(sentence)
         self._guard.uninstall()
         self._writer.close(_ending(error))
+        if any(thread.daemon and not thread.name.startswith("flatout") for thread in threading.enumerate()):
+            from flatout.virtual.parking import park_other_threads
+
+            park_other_threads()
 
     def forked(self) -> None:
         """In a forked child of the script: nothing more is recorded here."""
@@ -154,6 +163,8 @@ def install(raw: dict[str, Any]) -> DryRunHook | None:
 
     specification = find(options.gpu, Path(options.gpus_file) if options.gpus_file else None)
     writer = _writer(options, specification) if options.launched_as == "script" else None
+    if writer is not None:
+        writer.doing("starting, before the script's first line")
     machine = boot(
         specification,
         writer=writer,
@@ -168,7 +179,23 @@ def install(raw: dict[str, Any]) -> DryRunHook | None:
 
     hook = DryRunHook(options, machine, writer, guard)
     machine.steps = watch_steps(hook)
+    writer.doing("setup, before the first step")
+    writer.flush()  # what a script that dies at once was doing
+    for name in hidden_modules(Path(sys.argv[0]).absolute().parent if sys.argv[0:1] else Path.cwd()):
+        writer.assume(f"{name} beside the script hides the module of that name in a plain run: rename it")
     return hook
+
+
+def hidden_modules(folder: Path) -> list[str]:
+    """Files beside the script that a plain run would load in place of modules which PyTorch needs, or of PyTorch.
+
+    Here PyTorch is loaded before the script's folder is on the path.
+    """
+    loaded = ((sys.stdlib_module_names | {"torch", "numpy"}) & sys.modules.keys()) - _LOADED_BY_PYTHON
+    try:
+        return sorted(path.name for path in folder.glob("*.py") if path.stem in loaded)
+    except OSError:
+        return []
 
 
 def _guard_files(options: Options) -> FileGuard:
@@ -177,7 +204,7 @@ def _guard_files(options: Options) -> FileGuard:
     from flatout.virtual.saving import tensor_ops
 
     recording = os.path.abspath(options.recording)
-    allowed = tuple(recording + suffix for suffix in ("", "-journal", "-wal", "-shm"))
+    allowed = (*(recording + suffix for suffix in ("", "-journal", "-wal", "-shm")), *options.own_files)
     return install_guard(FileOptions(allow_writes=options.allow_writes, allowed=allowed), tensor_ops())
 
 

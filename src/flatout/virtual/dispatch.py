@@ -9,6 +9,7 @@ left alone: they come here in parts, as they reach CUDA.
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -78,6 +79,19 @@ class Operator:
             else None
             for returned in schema.returns
         )
+
+    def call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Call the operator with arguments as a kernel got them.
+
+        A Python number that C++ wrapped in a tensor comes to kernels as a number. Most operators take it back for a
+        tensor; for the few that do not, their overload for numbers gives the same.
+        """
+        try:
+            return self.overload(*args, **kwargs)
+        except RuntimeError as error:
+            if "Expected a value of type 'Tensor'" not in str(error):
+                raise
+            return self.overload.overloadpacket(*args, **kwargs)
 
 
 _operators: dict[str, Operator] = {}
@@ -220,10 +234,10 @@ def infer(op: Operator, described: _Described, args: Sequence[Any], kwargs: dict
         }
         try:
             with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
-                result = op.overload(*[to_meta(a) for a in args], **meta_kwargs)
+                result = op.call([to_meta(a) for a in args], meta_kwargs)
         except NotImplementedError as error:
-            result = _tried_on_cpu(op, args, kwargs)
-            if result is None:
+            result = _tried_on_cpu(op, args, kwargs) if op.written else None
+            if op.written and result is None:
                 cuda_errors.raise_if_refused(op, args, kwargs)
                 raise _without_shape(op) from error
         except Exception as error:
@@ -506,8 +520,9 @@ def covered_names() -> set[str]:
 _CUDA_KERNELS = frozenset(
     f"aten::{name}"
     for name in (
-        "_chunk_cat", "_chunk_cat.out", "_grouped_mm", "addr", "addr.out", "all.dims", "all.dims_out", "any.dims", "any.dims_out",
-        "convolution_backward", "linalg__powsum", "native_group_norm", "native_layer_norm", "split_with_sizes_copy.out",
+        "_chunk_cat", "_chunk_cat.out", "_grouped_mm", "addr", "addr.out", "all.dims", "all.dims_out", "any.dims",
+        "any.dims_out", "convolution_backward", "linalg__powsum", "native_group_norm", "native_layer_norm",
+        "split_with_sizes_copy.out",
     )
 )  # fmt: skip
 
@@ -568,6 +583,18 @@ def register() -> None:
         fallback: Any = torch.library.Library("_", "IMPL", key)
         fallback.fallback(by_shape)
         _libraries.append(fallback)
+    _keep_at_exit(_libraries)
+
+
+def _keep_at_exit(libraries: Sequence[Any]) -> None:
+    """Leave the kernels where they are while exit handlers run: threads of the script's may still be at work then.
+
+    PyTorch ties the end of a library to an exit handler of `weakref.finalize`.
+    """
+    for finalizer in tuple(getattr(weakref.finalize, "_registry", ())):
+        alive = finalizer.peek()
+        if alive is not None and any(alive[0] is library for library in libraries):
+            finalizer.atexit = False
 
 
 def by_shape(overload: Any, *args: Any, **kwargs: Any) -> Any:

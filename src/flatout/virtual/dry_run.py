@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 HOOK = "flatout.virtual.child:install"
 # Each child computes on all cores, so more of them at once gain nothing and need more host memory.
 _AT_ONCE = 2
+# Loading PyTorch and putting the virtual GPU in place takes 2 s, on a busy or small machine far longer.
+_LOADING_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -111,10 +113,13 @@ def _follow(dry_run: DryRun, job: Job, path: Path, setting: _Setting, *, unlimit
         hook=HOOK,
         options=options,
         timeout_seconds=dry_run.timeout_seconds,
+        loading_seconds=_LOADING_SECONDS,
         stdout_to_stderr=setting.stdout_to_stderr,
         quiet=setting.quiet,
         relay=setting.relay,
     )
+    if not path.exists() and exit.timed_out:
+        raise ScriptError(f"PyTorch was still being loaded after {exit.seconds:.0f} s: raise --timeout.")
     if not path.exists():
         reason = "it ended before the virtual GPU was there" if exit.failure is None else exit.failure.message
         raise ScriptError(f"the script could not be followed (exit code {exit.code}): {reason}")

@@ -66,7 +66,7 @@ def _categories(args: Sequence[Any], results: Sequence[Any]) -> tuple[int, Hint]
 
 
 TOLERANCE = 1e-4
-"""Up to this size a number that is compared with counts as a tolerance: invented values are of ordinary size, above it."""
+"""A number up to this size that is compared with counts as a tolerance: invented values are of ordinary size, above."""
 
 
 def _against(greater: bool) -> HintRule:

@@ -43,7 +43,7 @@ def judge(recording: Recording, gpu: GPU, exit: Exit, unlimited: Recording | Non
         waits=tuple(recording.waits()),
         per_step=steps if unlimited is None or need is None else _steps(unlimited),
         facts=dict(recording.facts()),
-        assumptions=tuple(_assumptions(recording, gpu)),
+        assumptions=(*_assumptions(recording, gpu), *_trouble(exit)),
     )
 
 
@@ -98,12 +98,12 @@ def _error(recording: Recording, exit: Exit) -> PredictedError | None:
     outcome = None if ending is None else ending.outcome
     seen = recording.doing or ("" if ending is None else ending.doing)
     last_words = f" It was last seen: {seen}." if seen else ""
+    failure = exit.failure if ending is None or ending.failure is None else ending.failure
     if exit.timed_out or outcome == "timeout":
         message = f"stopped after {exit.seconds:.0f} s without reaching the steps asked for (raise --timeout)."
-        return PredictedError("timeout", message + last_words)
-    if exit.interrupted or outcome == "interrupted":
+        return PredictedError("timeout", message + last_words, *_position(None if failure is None else failure.place))
+    if exit.interrupted or (outcome == "interrupted" and failure is None):
         return PredictedError("interrupted", "stopped by Ctrl-C." + last_words)
-    failure = exit.failure if ending is None or ending.failure is None else ending.failure
     if failure is not None and failure.type == "SystemExit" and exit.code == 0:
         failure = None
     file, line = _position(None if failure is None else failure.place)
@@ -116,8 +116,11 @@ def _error(recording: Recording, exit: Exit) -> PredictedError | None:
         return PredictedError("SystemExit", f"the script ended itself with exit code {code}{said}", file, line)
     if failure is not None:
         return PredictedError(failure.type, failure.message, file, line)
+    if exit.trouble and outcome in (None, "killed"):
+        return PredictedError("flatout", f"a mistake of flatout's own at the end of the run: {exit.trouble}")
     if outcome == "killed" or (ending is None and exit.code != 0):
-        return PredictedError("killed", f"the process ended without a word (exit code {exit.code})." + last_words)
+        message = f"the process ended without a word (exit code {exit.code}), as by os._exit."
+        return PredictedError("killed", message + last_words)
     if code != 0:
         return PredictedError("SystemExit", f"the script ended itself with exit code {code}")
     return None
@@ -144,6 +147,15 @@ def _assumptions(recording: Recording, gpu: GPU) -> list[str]:
     if gpu.usable_is_estimated:
         assumed.append(f"how much of its memory the {gpu.label} leaves to programs is an estimate")
     return assumed
+
+
+def _trouble(exit: Exit) -> list[str]:
+    """That flatout itself failed at the end: what it recorded last may be missing."""
+    return (
+        [f"flatout failed at the end of the run, and its last figures may be missing: {exit.trouble}"]
+        if exit.trouble
+        else []
+    )
 
 
 def _sentence(text: str, place: Place | None, count: int) -> str:

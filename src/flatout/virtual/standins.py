@@ -1,8 +1,8 @@
 """Where PyTorch's C++ or Python asks whether a tensor is on CUDA, and how the virtual GPU answers each place.
 
-C++ takes a virtual tensor for one on ``meta``, so such a question would get the wrong answer in silence. This table is what
-the documentation shows and what a test goes through. `uncovered` compares it with the installed PyTorch's own list of
-operators, so that a new kernel of CUDA's is noticed when PyTorch's version changes.
+C++ takes a virtual tensor for one on ``meta``, so such a question would get the wrong answer in silence. This table is
+what the documentation shows and what a test goes through. `uncovered` compares it with the installed PyTorch's own list
+of operators, so that a new kernel of CUDA's is noticed when PyTorch's version changes.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ class Row(NamedTuple):
     module: str
 
 
+_ACTS, _KINDS = ("tanh", "relu"), ("input", "data")
 ROWS: tuple[Row, ...] = (
     Row(
         ("scaled_dot_product_attention",),
@@ -32,8 +33,7 @@ ROWS: tuple[Row, ...] = (
     Row(("dropout",), "Dropout.cpp", "one kernel with a mask of one byte an element", "dropout"),
     Row(("softmax.int", "log_softmax.int"), "SoftMax.cpp", "float16 to float32 in the kernel", "softmax"),
     Row(
-        ("lstm.input", "lstm.data", "gru.input", "gru.data", "rnn_tanh.input", "rnn_tanh.data")
-        + ("rnn_relu.input", "rnn_relu.data"),
+        (*("lstm.input", "lstm.data", "gru.input", "gru.data"), *(f"rnn_{n}.{k}" for n in _ACTS for k in _KINDS)),
         "RNN.cpp",
         "cuDNN, with one buffer of weights and a reserve for backward",
         "recurrent",

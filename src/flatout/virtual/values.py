@@ -170,7 +170,7 @@ def _run_for_real(op: Operator, args: Sequence[Any], kwargs: dict[str, Any], res
     real_kwargs = {name: _real_argument(value) for name, value in kwargs.items()}
     real_args = [_real_argument(value) for value in args]
     try:
-        outcome = op.overload(*real_args, **real_kwargs)
+        outcome = op.call(real_args, real_kwargs)
     except (NotImplementedError, RuntimeError):  # the CPU cannot do what CUDA can: the content is not known
         _forget_written(op, args, kwargs)
         return

@@ -139,3 +139,10 @@ def test_function_transforms_give_the_cpus_shapes() -> None:
         ]
 
     assert shapes("cuda") == shapes("cpu")
+
+
+def test_what_comes_from_the_host_is_an_input_and_what_a_module_takes_a_parameter() -> None:
+    x = torch.ones(4, 3).cuda()
+    assert allocation_of(x).record.category == "inputs"
+    assert allocation_of(nn.Linear(3, 3).cuda().weight).record.category == "parameters"
+    assert allocation_of(nn.Parameter(torch.ones(2).cuda())).record.category == "parameters"

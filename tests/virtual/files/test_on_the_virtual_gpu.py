@@ -46,7 +46,11 @@ def test_save_best_and_reload(files: FileGuard) -> None:
     again.step()
 
 
-@pytest.mark.parametrize("where", ["cuda", "cuda:0", torch.device("cuda"), lambda s, _: s.cuda(), None], ids=lambda where: getattr(where, "__name__", str(where)))
+@pytest.mark.parametrize(
+    "where",
+    ["cuda", "cuda:0", torch.device("cuda"), lambda s, _: s.cuda(), None],
+    ids=lambda where: getattr(where, "__name__", str(where)),
+)
 def test_a_real_checkpoint(where: Any, files: FileGuard) -> None:
     state = torch.load("best.pt", map_location=where, weights_only=True)
     expected = "cpu" if where is None else "cuda"

@@ -113,7 +113,11 @@ def test_real_checkpoints_move_to_the_virtual_gpu(
     assert not tainted()
 
 
-@pytest.mark.parametrize("where", [None, "cpu", torch.device("cpu"), lambda s, _: s, {"cuda:0": "cpu"}], ids=lambda where: getattr(where, "__name__", str(where)))
+@pytest.mark.parametrize(
+    "where",
+    [None, "cpu", torch.device("cpu"), lambda s, _: s, {"cuda:0": "cpu"}],
+    ids=lambda where: getattr(where, "__name__", str(where)),
+)
 def test_real_checkpoints_stay_on_the_cpu(where: Any, real_checkpoint: Path, tensors: TensorOps) -> None:
     loaded = torch.load(real_checkpoint, map_location=where)
     assert loaded["w"].tolist() == [0, 1, 2, 3, 4, 5]

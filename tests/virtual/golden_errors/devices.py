@@ -227,6 +227,14 @@ ROWS = [
         _ITERATOR,
     ),
     Row(
+        "optimizer state left on the CPU",
+        "m = nn.Linear(2, 2); o = torch.optim.Adam(m.parameters()); m(cpu(1, 2)).sum().backward(); o.step(); m.cuda(); "
+        "o.zero_grad(); m(gpu(1, 2)).sum().backward(); o.step()",
+        "RuntimeError",
+        iterator(),
+        f"{_ITERATOR}; foreach kernels go tensor by tensor then",
+    ),
+    Row(
         "attention with keys on the CPU",
         "F.scaled_dot_product_attention(gpu(1, 1, 4, 8), cpu(1, 1, 4, 8), cpu(1, 1, 4, 8))",
         "RuntimeError",

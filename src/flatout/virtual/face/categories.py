@@ -33,9 +33,20 @@ def _marking(plain: Any) -> Any:
     return _apply
 
 
+def _new_parameter(plain: Any) -> Any:
+    def __new__(cls: Any, data: Any = None, *args: Any, **kwargs: Any) -> Any:
+        made = plain(cls, data, *args, **kwargs)
+        mark(made, "parameters")
+        return made
+
+    return __new__
+
+
 def install(patches: Patches) -> None:
     """Watch modules being moved and built."""
     patches.set(torch.nn.Module, "_apply", _marking(torch.nn.Module._apply))
+    parameter: Any = torch.nn.Parameter
+    patches.set(parameter, "__new__", staticmethod(_new_parameter(parameter.__new__)))
     for hook in (
         register_module_parameter_registration_hook(_registered),
         register_module_buffer_registration_hook(_registered),

@@ -65,7 +65,8 @@ class _DeviceAttribute:
     """``Tensor.device``.
 
     Under a ``__torch_function__`` mode (``torch.set_default_device`` is one) C++'s own getter comes back to this
-    class, by ``Tensor.device.__get__``, for the native answer. Python's attribute access takes the method of the class instead.
+    class, by ``Tensor.device.__get__``, for the native answer. Python's attribute access takes the method of the class
+    instead.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,9 @@
 """Sums of gradients: autograd adds the second one to the first in place where nobody else holds the first.
 
-Autograd tells that by reference counts. From PyTorch 2.10 on, a virtual tensor's storage counts one more than a real one's
-(its Python object, which carries the `Allocation`), so C++ adds out of place where CUDA would not. `calibrate` finds out what
-the counts are here for a gradient that nobody else holds; where C++ adds in place by itself it finds none, and all is well.
+Autograd tells that by reference counts. In newer versions of PyTorch (2.13, not 2.6) a virtual tensor's storage counts
+one more than a real one's: its Python object, which carries the `Allocation`. So C++ adds out of place where CUDA would
+not. `calibrate` finds out what the counts are here for a gradient that nobody else holds; where C++ adds in place by
+itself it finds none, and all is well.
 
 Source: torch/csrc/autograd/input_buffer.cpp (``can_accumulate_inplace``).
 """

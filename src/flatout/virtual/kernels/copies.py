@@ -33,7 +33,7 @@ def _fits(size: Sequence[int], target: Sequence[int]) -> bool:
 def copy_(op: Operator, target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
     """``target.copy_(source)``. Where the temporaries come from: aten/src/ATen/native/cuda/Copy.cu."""
     to, of = native_index(target), native_index(source)
-    if target.shape != source.shape and not _fits(source.shape, target.shape):
+    if target.size() != source.size() and not _fits(source.size(), target.size()):
         cuda_errors.raise_if_refused(op, (target, source), {})
     if to and of:
         machines.current().operations += 1
@@ -47,6 +47,7 @@ def copy_(op: Operator, target: torch.Tensor, source: torch.Tensor, non_blocking
                 _scratch(to, target.numel() * target.element_size())
             if not (non_blocking and source.is_pinned()):
                 machines.current().wait("copy to the GPU")
+            _note_input(target)
         small = target.numel() * target.element_size() <= values.limit_bytes(target.dtype)
         _write(target, source.detach() if small else None)
         return target
@@ -59,6 +60,13 @@ def copy_(op: Operator, target: torch.Tensor, source: torch.Tensor, non_blocking
     known = values.real(source)
     target.detach().copy_(invented.tensor_like(source) if known is None else known)
     return target
+
+
+def _note_input(target: torch.Tensor) -> None:
+    """Memory that comes from the host is an input, unless something is known of it (a module marks its own later)."""
+    record = allocation_of(target).record
+    if record is not None and record.category in ("activations", "other"):
+        record.category = "inputs"
 
 
 def _write(target: torch.Tensor, known: torch.Tensor | None) -> None:

@@ -65,7 +65,7 @@ def masked_select(op: Operator, tensor: torch.Tensor, mask: torch.Tensor) -> tor
     return empty((int(known_mask.expand(shape).sum()),), tensor.dtype, index)
 
 
-def _without_booleans(indices: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
+def without_booleans(indices: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
     """Boolean masks become the indices of what they select, as in C++'s ``expandTensors``."""
     spread: list[torch.Tensor | None] = []
     for index in indices:
@@ -79,26 +79,12 @@ def _without_booleans(indices: Sequence[torch.Tensor | None]) -> list[torch.Tens
 
 @stands_in("index.Tensor", "_unsafe_index.Tensor")
 def index_tensor(op: Operator, tensor: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> torch.Tensor:
-    indices = _on_the_gpu(_without_booleans(indices), native_index(tensor))
+    indices = on_the_gpu(without_booleans(indices), native_index(tensor))
     machines.current().operations += 1
     return generic(op, (tensor, indices), {})  # type: ignore[no-any-return]
 
 
-@stands_in("index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put")
-def index_put(
-    op: Operator,
-    tensor: torch.Tensor,
-    indices: Sequence[torch.Tensor | None],
-    content: torch.Tensor,
-    *args: Any,
-    **kwargs: Any,
-) -> torch.Tensor:
-    indices = _on_the_gpu(_without_booleans(indices), native_index(tensor))
-    machines.current().operations += 1
-    return generic(op, (tensor, indices, content, *args), kwargs)  # type: ignore[no-any-return]
-
-
-def _on_the_gpu(indices: Sequence[torch.Tensor | None], index: int) -> list[torch.Tensor | None]:
+def on_the_gpu(indices: Sequence[torch.Tensor | None], index: int) -> list[torch.Tensor | None]:
     """Indices may be CPU tensors; CUDA copies them over."""
     return [one if one is None or native_index(one) or not index else _new_with(one, index) for one in indices]
 

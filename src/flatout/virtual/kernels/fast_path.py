@@ -36,7 +36,7 @@ def multi_head_attention(
     batch, length = query.shape[0], query.shape[1]
     size = embed_dim // num_head
     weights, biases = qkv_weight.chunk(3), qkv_bias.chunk(3)
-    if query is key and key is value or (query.shape == key.shape and _same(query, key) and _same(key, value)):
+    if (query is key and key is value) or (query.shape == key.shape and _same(query, key) and _same(key, value)):
         parts = _aten.linear(query, qkv_weight, qkv_bias).chunk(3, -1)
     else:
         parts = [_aten.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases)]

@@ -1,7 +1,7 @@
 """Operations that sort indices on the GPU: gradients of indexing and of embeddings.
 
-Sources: aten/src/ATen/native/cuda/Indexing.cu (``index_put_with_sort_kernel``), Embedding.cu and EmbeddingBackwardKernel.cu;
-CUB's device/dispatch/dispatch_radix_sort.cuh for the memory of a sort.
+Sources: aten/src/ATen/native/cuda/Indexing.cu (``index_put_with_sort_kernel``), Embedding.cu and
+EmbeddingBackwardKernel.cu; CUB's device/dispatch/dispatch_radix_sort.cuh for the memory of a sort.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import torch
 
 from flatout.virtual import machine as machines
 from flatout.virtual.dispatch import Operator, generic, stands_in
+from flatout.virtual.kernels.dynamic import on_the_gpu, without_booleans
 from flatout.virtual.kernels.target import Temporaries
 from flatout.virtual.tensor import native_index
 
@@ -56,13 +57,13 @@ def index_put(
     unsafe: bool = False,
 ) -> Any:
     """With `accumulate` the places are sorted, so that equal ones are added one after the other."""
+    index = native_index(target)
+    indices = on_the_gpu(without_booleans(indices), index)
     machines.current().operations += 1
     result = generic(op, (target, indices, values, accumulate, unsafe), {})
-    chosen = [i for i in indices if i is not None]
-    index = native_index(target)
-    if index and (accumulate or torch.are_deterministic_algorithms_enabled()) and target.numel() and values.numel():
-        if all(i.dtype in (torch.int64, torch.int32) for i in chosen):
-            _sorted_put(index, target, indices, chosen)
+    sorts = accumulate or torch.are_deterministic_algorithms_enabled()
+    if sorts and target.numel() and values.numel():
+        _sorted_put(index, target, indices, [i for i in indices if i is not None])
     return result
 
 
@@ -98,7 +99,7 @@ def embedding_backward(
     padding_idx: int,
     scale_grad_by_freq: bool,
 ) -> Any:
-    """Up to 3,072 indices are added row by row; more are sorted and added up in parts, in float32 for half precision."""
+    """Up to 3,072 indices are added row by row; more are sorted and added in parts, in float32 for half precision."""
     machines.current().operations += 1
     args = (gradient, indices, num_weights, padding_idx, scale_grad_by_freq)
     index, count, width = native_index(gradient), indices.numel(), gradient.shape[-1]

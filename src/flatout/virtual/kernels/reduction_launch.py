@@ -53,10 +53,11 @@ def _merged(dimensions: list[Dimension]) -> list[Dimension]:
 def global_bytes(
     loop: Loop, accumulator_bytes: int, target_threads: int, vector: int = 4, offset: int = 0
 ) -> tuple[int, int]:
-    """Bytes of the buffer and of the semaphores for a reduction across thread blocks; (0, 0) where one block does it all.
+    """Bytes of the buffer and of the semaphores for a reduction across thread blocks; (0, 0) where each does its own.
 
-    `accumulator_bytes` is the size of what is summed up for one output, `target_threads` how many threads the GPU runs at
-    once, `vector` how many values one load of the kernel takes, `offset` the input's place in its storage in elements.
+    `accumulator_bytes` is the size of what is summed up for one output, `target_threads` how many threads the GPU
+    runs at once, `vector` how many values one load of the kernel takes, `offset` the input's place in its storage in
+    elements.
     """
     outputs = _product(loop.kept)
     inputs = _product(loop.reduced)

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from flatout.gpu.capability import known_capabilities, limits
 from flatout.virtual import machine as machines
 from flatout.virtual.dispatch import Operator, generic, stands_in
 from flatout.virtual.kernels.reduction_launch import global_bytes, loop_over
@@ -17,8 +18,7 @@ from flatout.virtual.kernels.target import Temporaries, compute_capability, mult
 from flatout.virtual.tensor import HOST_INDEX, native_index
 
 _HALF = (torch.float16, torch.bfloat16)
-# Threads that one multiprocessor runs at once (CUDA C++ Programming Guide); 2048 on all others.
-_THREADS = {(7, 5): 1024, (8, 6): 1536, (8, 7): 1536, (8, 9): 1536, (12, 0): 1536, (12, 1): 1536}
+_USUAL_THREADS = 2048  # that one multiprocessor runs at once, where the compute capability is not in the table
 _WELFORD_BYTES = 16  # mean, sum of squares and two counts, for single precision; 32 for double
 _known: dict[Any, tuple[int, int]] = {}
 
@@ -39,14 +39,19 @@ def _dimensions(chosen: Any, rank: int) -> frozenset[int]:
     return frozenset(n % rank for n in numbers) if rank else frozenset()
 
 
+def _threads(capability: tuple[int, int]) -> int:
+    known = capability in known_capabilities()
+    return limits(capability).max_threads_per_multiprocessor if known else _USUAL_THREADS
+
+
 def _between_blocks(tensor: torch.Tensor, chosen: Any, accumulator: int, vector: int = 4) -> tuple[int, int]:
     index = native_index(tensor)
     key = (tensor.shape, tensor.stride(), str(chosen), accumulator, vector, tensor.storage_offset() % 4, index)
     found = _known.get(key)
     if found is None:
-        threads = _THREADS.get(compute_capability(index), 2048) * multiprocessors(index)
+        threads = _threads(compute_capability(index)) * multiprocessors(index)
         loop = loop_over(tensor.shape, tensor.stride(), _dimensions(chosen, tensor.dim()))
-        found = _known[key] = global_bytes(loop, accumulator, threads, vector, tensor.storage_offset())
+        found = _known[key] = global_bytes(loop, accumulator, threads, vector, int(tensor.storage_offset()))
     return found
 
 

@@ -18,8 +18,6 @@ from flatout.virtual.tensor import native_index
 
 Sizes: TypeAlias = Callable[[Sequence[Any], dict[str, Any]], list[int]]
 INDEX_BYTES = 8
-SMALL_EMBEDDING_INDICES = 3072
-ROWS_PER_THREAD = 10
 
 
 def _bytes(tensor: torch.Tensor) -> int:
@@ -34,36 +32,6 @@ def _contiguous(*places: int) -> Sizes:
         return [copy_bytes(t, torch.contiguous_format) for t in tensors if isinstance(t, torch.Tensor)]
 
     return sizes
-
-
-def _sorted_indices(count: int) -> list[int]:
-    """Sorted indices, where each came from, the numbers to begin with, and the keys that the sort works on."""
-    return [count * INDEX_BYTES] * 4
-
-
-def _embedding_backward(args: Sequence[Any], kwargs: dict[str, Any]) -> list[int]:
-    """Source: native/cuda/Embedding.cu, embedding_dense_backward_cuda; EmbeddingBackwardKernel.cu."""
-    grad, indices = args[0], args[1]
-    copies = [copy_bytes(grad, torch.contiguous_format), copy_bytes(indices, torch.contiguous_format)]
-    count, width = indices.numel(), grad.shape[-1]
-    if count <= SMALL_EMBEDDING_INDICES and not torch.are_deterministic_algorithms_enabled():
-        return copies
-    segments = min(count, args[2])
-    partial = min(count, segments + count // ROWS_PER_THREAD)
-    accumulator = 8 if grad.dtype is torch.float64 else 4
-    return [*copies, *_sorted_indices(count), segments * INDEX_BYTES * 3, partial * (INDEX_BYTES + width * accumulator)]
-
-
-def _index_put(args: Sequence[Any], kwargs: dict[str, Any]) -> list[int]:
-    """Source: native/cuda/Indexing.cu, index_put_with_sort_kernel (accumulate, or deterministic algorithms)."""
-    indices = [i for i in args[1] if isinstance(i, torch.Tensor) and i.dtype not in (torch.bool, torch.uint8)]
-    accumulate = args[3] if len(args) > 3 else kwargs.get("accumulate", False)
-    if not indices or not (accumulate or torch.are_deterministic_algorithms_enabled()):
-        return []
-    count = 1
-    for n in torch.broadcast_shapes(*(i.shape for i in indices)):
-        count *= n
-    return [count * INDEX_BYTES, *_sorted_indices(count)]
 
 
 def _sort(args: Sequence[Any], kwargs: dict[str, Any]) -> list[int]:
@@ -83,8 +51,6 @@ def _softmax(args: Sequence[Any], kwargs: dict[str, Any]) -> list[int]:
 
 
 TABLE: dict[str, tuple[Sizes, str]] = {
-    "embedding_dense_backward": (_embedding_backward, "native/cuda/Embedding.cu, EmbeddingBackwardKernel.cu"),
-    "_index_put_impl_": (_index_put, "native/cuda/Indexing.cu"),
     "sort.stable": (_sort, "native/cuda/Sort.cpp"),
     "_softmax": (_softmax, "native/cuda/SoftMax.cu"),
     "_log_softmax": (_softmax, "native/cuda/SoftMax.cu"),

@@ -14,8 +14,8 @@ RNN_KEPT = {"lstm": 5, "gru": 6, "tanh": 1, "relu": 1}
 """Numbers kept for backward, in hidden sizes for each step, sample, layer and direction; between layers one more.
 
 Source: reserves of 736,000,000 (LSTM) and 864,000,000 bytes (GRU) reported in pytorch issue 2895 for 4 layers of
-320: with 25,000 samples and steps they are 23 and 27 hidden sizes each, that is 4 x 5 + 3 and 4 x 6 + 3. The plain net's
-1 is a guess.
+320: with 25,000 samples and steps they are 23 and 27 hidden sizes each, that is 4 x 5 + 3 and 4 x 6 + 3. For the
+plain net 1 is a guess.
 """
 RNN_STEP_NUMBERS = {"lstm": 11, "gru": 8, "tanh": 3, "relu": 3}
 """Numbers in the workspace for each sample and layer, in hidden sizes, beside a copy of the matrices.

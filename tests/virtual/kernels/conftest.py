@@ -1,0 +1,34 @@
+"""Fixtures of the kernels' tests: another GPU for one test, and bytes counted around a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from metering import Meter
+
+if TYPE_CHECKING:
+    from flatout.virtual.machine import Machine
+
+
+@pytest.fixture
+def meter(machine: Machine) -> Meter:
+    return Meter(machine)
+
+
+@pytest.fixture
+def on(machine: Machine) -> Iterator[Callable[[str], None]]:
+    """Make the machine's GPU another one for the rest of the test: ``on("t4")``."""
+    from flatout.gpu import find
+
+    gpu = machine.gpus[0]
+    own = gpu.specification
+
+    def change(name: str) -> None:
+        machine.workspaces.clear()
+        gpu.specification = find(name)
+
+    yield change
+    machine.workspaces.clear()
+    gpu.specification = own

@@ -1,0 +1,50 @@
+"""The table of places that ask for CUDA: every row is answered, and no kernel of CUDA's is forgotten."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from flatout.virtual import dispatch, kernels, standins
+
+
+@pytest.fixture(scope="module")
+def answered() -> set[str]:
+    kernels.load()
+    return set(dispatch._handlers) | set(dispatch._composites)
+
+
+@pytest.mark.parametrize("row", standins.ROWS, ids=lambda row: row.operators[0])
+def test_each_row_is_answered_where_it_says(row: standins.Row, answered: set[str]) -> None:
+    assert {f"aten::{name}" for name in row.operators} <= answered
+    importlib.import_module(f"flatout.virtual.kernels.{row.module}")
+
+
+def test_every_kernel_of_cuda_is_answered_or_exempt(answered: set[str]) -> None:
+    torchgen = pytest.importorskip("torchgen")
+    listed = Path(torchgen.__file__).parent / "packaged" / "ATen" / "native" / "native_functions.yaml"
+    if not listed.exists():
+        pytest.skip("this PyTorch does not bring the list of its operators along")
+    found = standins.cuda_kernels(listed)
+    assert len(found) > 700
+    assert standins.uncovered(found, dispatch.covered_names() | answered) == []
+
+
+def test_the_list_is_read_as_it_is_written(tmp_path: Path) -> None:
+    listed = tmp_path / "native_functions.yaml"
+    listed.write_text(
+        "- func: a(Tensor self) -> Tensor\n  dispatch:\n    CPU, CUDA: a\n  tags: core\n"
+        "- func: b.x(Tensor self) -> Tensor\n  variants: method\n"
+        "- func: c.out(Tensor self) -> Tensor\n  dispatch:\n    SparseCUDA: c\n    CUDA: d\n"
+    )
+    assert standins.cuda_kernels(listed) == {"a", "c.out"}
+    assert standins.uncovered({"a", "c.out"}, set()) == ["a"]
+    assert standins.uncovered({"a", "miopen_rnn"}, {"aten::a"}) == []
+
+
+def test_the_table_as_documentation() -> None:
+    text = standins.as_markdown()
+    assert text.count("\n") == len(standins.ROWS) + 1
+    assert "`scaled_dot_product_attention`" in text
