@@ -88,8 +88,27 @@ def test_operators_give_what_the_cpu_gives(which: str, operators: list[Any]) -> 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "float16", "float32", "bool"])
 @pytest.mark.parametrize(
     "name",
-    "add sub mul true_divide floor_divide remainder fmod pow eq lt ge bitwise_and bitwise_or logical_and maximum "
-    "copysign xlogy float_power rsub".split(),
+    [
+        "add",
+        "sub",
+        "mul",
+        "true_divide",
+        "floor_divide",
+        "remainder",
+        "fmod",
+        "pow",
+        "eq",
+        "lt",
+        "ge",
+        "bitwise_and",
+        "bitwise_or",
+        "logical_and",
+        "maximum",
+        "copysign",
+        "xlogy",
+        "float_power",
+        "rsub",
+    ],
 )
 @pytest.mark.parametrize("number", [3, 2.5, True])
 def test_numbers_take_no_part_in_type_promotion(name: str, dtype: str, number: float) -> None:

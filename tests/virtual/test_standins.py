@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from flatout.virtual import dispatch, kernels, standins
+from flatout.virtual import kernels, registration, registry, standins
 
 
 @pytest.fixture(scope="module")
 def answered() -> set[str]:
     kernels.load()
-    return set(dispatch._handlers) | set(dispatch._composites)
+    return set(registry.handlers) | set(registry.composites)
 
 
 @pytest.mark.parametrize("row", standins.ROWS, ids=lambda row: row.operators[0])
@@ -29,7 +29,7 @@ def test_every_kernel_of_cuda_is_answered_or_exempt(answered: set[str]) -> None:
         pytest.skip("this PyTorch does not bring the list of its operators along")
     found = standins.cuda_kernels(listed)
     assert len(found) > 700
-    assert standins.uncovered(found, dispatch.covered_names() | answered) == []
+    assert standins.uncovered(found, registration.covered_names() | answered) == []
 
 
 def test_the_list_is_read_as_it_is_written(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from flatout.virtual import autocast, dispatch, host, kernels
+from flatout.virtual import autocast, host, kernels, registration
 from flatout.virtual import machine as machines
 from flatout.virtual.allocator import AllocatorConfiguration, CachingAllocator
 from flatout.virtual.face import cudnn, flex
@@ -37,7 +37,7 @@ def boot(
     memory.machine = machine
     machines.install(machine)
     kernels.load()
-    dispatch.register()
+    registration.register()
     accumulation.calibrate()
     unknown = autocast.install()
     if unknown:

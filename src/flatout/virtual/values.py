@@ -15,7 +15,7 @@ from flatout.virtual import hints, randomness
 from flatout.virtual.tensor import Allocation, allocation_of, native_index
 
 if TYPE_CHECKING:
-    from flatout.virtual.dispatch import Operator
+    from flatout.virtual.operators import Operator
 
 FLOAT_LIMIT_BYTES = 16 << 10
 INTEGER_LIMIT_BYTES = 8 << 20

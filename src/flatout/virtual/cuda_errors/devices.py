@@ -16,7 +16,7 @@ from flatout.virtual.cuda_errors.registry import cuda_kernel
 from flatout.virtual.cuda_errors.wording import device_of, torch_version
 
 if TYPE_CHECKING:
-    from flatout.virtual.dispatch import Operator
+    from flatout.virtual.operators import Operator
 
 Check: TypeAlias = "Callable[[Operator, Sequence[Any], dict[str, Any]], None]"
 _CPU = torch.device("cpu")

@@ -16,7 +16,7 @@ from flatout.virtual.cuda_errors.devices import tensors_in
 from flatout.virtual.cuda_errors.wording import device_of, scalar_type, tensor_type, torch_version, type_meta
 
 if TYPE_CHECKING:
-    from flatout.virtual.dispatch import Operator
+    from flatout.virtual.operators import Operator
 
 Rule: TypeAlias = "Callable[[Operator, Sequence[Any], dict[str, Any]], None]"
 

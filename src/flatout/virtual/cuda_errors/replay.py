@@ -14,7 +14,7 @@ import torch
 from flatout.virtual.cuda_errors.wording import as_shown
 
 if TYPE_CHECKING:
-    from flatout.virtual.dispatch import Operator
+    from flatout.virtual.operators import Operator
 
 LARGEST_ELEMENTS = 1 << 20
 """Tensors above this many elements are replayed as one element seen many times, so that nothing large is allocated."""

@@ -34,7 +34,7 @@ def _like_its_kernel(name: str) -> Guard:
     """Devices by PyTorch's table of operators, types by our rules."""
 
     def guard(args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        from flatout.virtual.dispatch import operator
+        from flatout.virtual.operators import operator
 
         op = operator(name)
         if _apart(args):

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from flatout.errors import UnsupportedError
-from flatout.virtual.dispatch import by_shape
 from flatout.virtual.face import flash_attention, late
 from flatout.virtual.face.compiled import any_virtual
 from flatout.virtual.face.patches import Patches
+from flatout.virtual.registration import by_shape
 
 _WAY_OUT = "wrap it with torch.library.custom_op and give it a shape function with register_fake"
 

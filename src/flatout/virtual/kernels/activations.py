@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from flatout.virtual import machine as machines
-from flatout.virtual.dispatch import Operator, generic, stands_in
+from flatout.virtual.dispatch import generic
+from flatout.virtual.operators import Operator
+from flatout.virtual.registry import stands_in
 
 
 @stands_in("silu_backward", "mish_backward")

@@ -13,10 +13,12 @@ from typing import Any
 import torch
 
 from flatout.virtual import machine as machines
-from flatout.virtual.dispatch import Operator, empty, stands_in
+from flatout.virtual.dispatch import empty
 from flatout.virtual.kernels import efficient_backward
 from flatout.virtual.kernels.attention_choice import HALF
 from flatout.virtual.kernels.target import Temporaries, compute_capability, multiprocessors, scratch, torch_version
+from flatout.virtual.operators import Operator
+from flatout.virtual.registry import stands_in
 from flatout.virtual.tensor import native_index
 
 FLOAT_BYTES = 4

@@ -6,7 +6,9 @@ from typing import Any
 
 import torch
 
-from flatout.virtual.dispatch import Operator, composes, stands_in, taken_apart
+from flatout.virtual.dispatch import taken_apart
+from flatout.virtual.operators import Operator
+from flatout.virtual.registry import composes, stands_in
 
 _aten: Any = torch.ops.aten
 

@@ -11,12 +11,14 @@ from typing import Any
 import torch
 
 from flatout.virtual import machine as machines
-from flatout.virtual.dispatch import Operator, empty, inferred, operator, stands_in
+from flatout.virtual.dispatch import empty, inferred
 from flatout.virtual.kernels import workspaces
 from flatout.virtual.kernels.attention_choice import HALF
 from flatout.virtual.kernels.factories import stride_for
 from flatout.virtual.kernels.layouts import copy_bytes, cudnn_format
 from flatout.virtual.kernels.target import Temporaries, compute_capability, scratch
+from flatout.virtual.operators import Operator, operator
+from flatout.virtual.registry import stands_in
 from flatout.virtual.tensor import native_index
 
 _Shape = Sequence[int]

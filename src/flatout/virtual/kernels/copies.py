@@ -9,7 +9,8 @@ import torch
 
 from flatout.virtual import cuda_errors, invented, values
 from flatout.virtual import machine as machines
-from flatout.virtual.dispatch import Operator, stands_in
+from flatout.virtual.operators import Operator
+from flatout.virtual.registry import stands_in
 from flatout.virtual.tensor import HOST_INDEX, allocation_of, native_index
 
 

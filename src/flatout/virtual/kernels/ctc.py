@@ -11,8 +11,10 @@ import torch
 
 from flatout.virtual import machine as machines
 from flatout.virtual import values
-from flatout.virtual.dispatch import Operator, empty, stands_in
+from flatout.virtual.dispatch import empty
 from flatout.virtual.kernels.target import Temporaries
+from flatout.virtual.operators import Operator
+from flatout.virtual.registry import stands_in
 from flatout.virtual.tensor import native_index
 
 MOST_LABELS = 256

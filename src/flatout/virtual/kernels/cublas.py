@@ -16,8 +16,10 @@ from typing import Any
 import torch
 
 from flatout.virtual import machine as machines
-from flatout.virtual.dispatch import Operator, generic, stands_in
+from flatout.virtual.dispatch import generic
 from flatout.virtual.kernels.target import compute_capability, torch_version
+from flatout.virtual.operators import Operator
+from flatout.virtual.registry import stands_in
 from flatout.virtual.tensor import HOST_INDEX, native_index
 
 KIB = 1024

@@ -10,7 +10,9 @@ from typing import Any
 
 import torch
 
-from flatout.virtual.dispatch import Operator, composes, taken_apart
+from flatout.virtual.dispatch import taken_apart
+from flatout.virtual.operators import Operator
+from flatout.virtual.registry import composes
 
 _aten: Any = torch.ops.aten
 

@@ -9,8 +9,10 @@ import torch
 
 from flatout.virtual import invented, values
 from flatout.virtual import machine as machines
-from flatout.virtual.dispatch import Operator, empty, generic, stands_in
+from flatout.virtual.dispatch import empty, generic
 from flatout.virtual.hints import Hint
+from flatout.virtual.operators import Operator
+from flatout.virtual.registry import stands_in
 from flatout.virtual.tensor import allocation_of, native_index
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from flatout.virtual.dispatch import Operator, stands_in
+from flatout.virtual.operators import Operator
+from flatout.virtual.registry import stands_in
 
 _aten: Any = torch.ops.aten
 WHOLE_MASK, PADDING_MASK = 0, 1

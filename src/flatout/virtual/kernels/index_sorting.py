@@ -12,9 +12,11 @@ from typing import Any
 import torch
 
 from flatout.virtual import machine as machines
-from flatout.virtual.dispatch import Operator, generic, stands_in
+from flatout.virtual.dispatch import generic
 from flatout.virtual.kernels.dynamic import on_the_gpu, without_booleans
 from flatout.virtual.kernels.target import Temporaries
+from flatout.virtual.operators import Operator
+from flatout.virtual.registry import stands_in
 from flatout.virtual.tensor import native_index
 
 FEW_INDICES = 3072

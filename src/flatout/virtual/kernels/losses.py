@@ -10,8 +10,10 @@ from typing import Any
 import torch
 
 from flatout.virtual import machine as machines
-from flatout.virtual.dispatch import Operator, generic, stands_in
+from flatout.virtual.dispatch import generic
 from flatout.virtual.kernels.target import Temporaries
+from flatout.virtual.operators import Operator
+from flatout.virtual.registry import stands_in
 from flatout.virtual.tensor import native_index
 
 UNREDUCED = 0

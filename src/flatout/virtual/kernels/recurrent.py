@@ -12,9 +12,11 @@ from typing import Any
 import torch
 
 from flatout.virtual import machine as machines
-from flatout.virtual.dispatch import Operator, alias, composes, empty, stands_in, taken_apart
+from flatout.virtual.dispatch import alias, empty, taken_apart
 from flatout.virtual.kernels import workspaces
 from flatout.virtual.kernels.target import Temporaries, multiprocessors, scratch
+from flatout.virtual.operators import Operator
+from flatout.virtual.registry import composes, stands_in
 from flatout.virtual.tensor import contiguous_stride, native_index
 
 _aten: Any = torch.ops.aten

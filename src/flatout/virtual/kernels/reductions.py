@@ -12,9 +12,11 @@ import torch
 
 from flatout.gpu.capability import known_capabilities, limits
 from flatout.virtual import machine as machines
-from flatout.virtual.dispatch import Operator, generic, stands_in
+from flatout.virtual.dispatch import generic
 from flatout.virtual.kernels.reduction_launch import global_bytes, loop_over
 from flatout.virtual.kernels.target import Temporaries, compute_capability, multiprocessors
+from flatout.virtual.operators import Operator
+from flatout.virtual.registry import stands_in
 from flatout.virtual.tensor import HOST_INDEX, native_index
 
 _HALF = (torch.float16, torch.bfloat16)

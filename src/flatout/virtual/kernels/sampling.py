@@ -8,9 +8,11 @@ from typing import Any
 import torch
 
 from flatout.virtual import machine as machines
-from flatout.virtual.dispatch import Operator, composes, empty, stands_in, taken_apart
+from flatout.virtual.dispatch import empty, taken_apart
 from flatout.virtual.kernels.layouts import copy_bytes
 from flatout.virtual.kernels.target import Temporaries
+from flatout.virtual.operators import Operator
+from flatout.virtual.registry import composes, stands_in
 from flatout.virtual.tensor import native_index
 
 _aten: Any = torch.ops.aten

@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from flatout.virtual.dispatch import Operator, composes
+from flatout.virtual.operators import Operator
+from flatout.virtual.registry import composes
 
 _aten: Any = torch.ops.aten
 

@@ -10,10 +10,12 @@ from typing import Any
 import torch
 
 from flatout.virtual import machine as machines
-from flatout.virtual.dispatch import Operator, empty, generic, stands_in
+from flatout.virtual.dispatch import empty, generic
 from flatout.virtual.kernels.attention_choice import HALF
 from flatout.virtual.kernels.factories import stride_for
 from flatout.virtual.kernels.layouts import suggest
+from flatout.virtual.operators import Operator
+from flatout.virtual.registry import stands_in
 from flatout.virtual.tensor import native_index
 
 

@@ -11,9 +11,11 @@ from typing import Any, TypeAlias
 import torch
 
 from flatout.virtual import machine as machines
-from flatout.virtual.dispatch import Operator, empty, generic, stands_in
+from flatout.virtual.dispatch import empty, generic
 from flatout.virtual.kernels.layouts import copy_bytes
 from flatout.virtual.kernels.target import Temporaries
+from flatout.virtual.operators import Operator
+from flatout.virtual.registry import stands_in
 from flatout.virtual.tensor import native_index
 
 Sizes: TypeAlias = Callable[[Sequence[Any], dict[str, Any]], list[int]]

@@ -1,0 +1,39 @@
+"""Where stand-ins are kept: operations that the virtual GPU answers itself (see `kernels`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+Handler: TypeAlias = Callable[..., Any]
+
+handlers: dict[str, Handler] = {}
+
+
+def stands_in(*names: str) -> Callable[[Handler], Handler]:
+    """Register a stand-in: ``handler(op, *args, **kwargs)`` answers these operators, named as ``add.Tensor``."""
+
+    def register(handler: Handler) -> Handler:
+        for name in names:
+            handlers[name if "::" in name else f"aten::{name}"] = handler
+        return handler
+
+    return register
+
+
+composites: dict[str, Handler] = {}
+
+
+def composes(*names: str) -> Callable[[Handler], Handler]:
+    """Register the CUDA side of operators that C++ puts together from others and that ask there for ``is_cuda()``.
+
+    The handler runs above autograd and calls the operators that CUDA would: their derivatives are C++'s own. An
+    operator that the installed PyTorch does not have is left out.
+    """
+
+    def register(handler: Handler) -> Handler:
+        for name in names:
+            composites[f"aten::{name}"] = handler
+        return handler
+
+    return register
