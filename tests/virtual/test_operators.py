@@ -6,6 +6,7 @@ By default a few operators, drawn by seed; all of them with FLATOUT_SWEEP=1 (som
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import random
 import warnings
@@ -45,7 +46,7 @@ OTHER_STRIDES = frozenset({"fft.rfftn", "fft.rfft2", "fft.hfftn", "fft.ihfftn", 
 
 def _names() -> list[str]:
     """The operators, without importing PyTorch's list of them unless it is used."""
-    return [f"drawn-{number}" for number in range(_DRAWN)] if not _WHOLE else [f"part-{number}" for number in range(40)]
+    return [f"part-{number}" for number in range(40)] if _WHOLE else [f"drawn-{number}" for number in range(5)]
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +66,7 @@ def test_operators_give_what_the_cpu_gives(which: str, operators: list[Any]) -> 
 
     kind, _, number = which.partition("-")
     if kind == "drawn":
-        chosen = [random.Random(_SEED).sample(operators, _DRAWN)[int(number)]]
+        chosen = random.Random(_SEED).sample(operators, _DRAWN)[int(number) :: 5]
     else:
         chosen = operators[int(number) :: 40]
     failures = []
@@ -85,46 +86,26 @@ def test_operators_give_what_the_cpu_gives(which: str, operators: list[Any]) -> 
     assert not failures, "\n".join(failures)
 
 
-@pytest.mark.parametrize("dtype", ["int32", "int64", "float16", "float32", "bool"])
-@pytest.mark.parametrize(
-    "name",
-    [
-        "add",
-        "sub",
-        "mul",
-        "true_divide",
-        "floor_divide",
-        "remainder",
-        "fmod",
-        "pow",
-        "eq",
-        "lt",
-        "ge",
-        "bitwise_and",
-        "bitwise_or",
-        "logical_and",
-        "maximum",
-        "copysign",
-        "xlogy",
-        "float_power",
-        "rsub",
-    ],
-)
-@pytest.mark.parametrize("number", [3, 2.5, True])
-def test_numbers_take_no_part_in_type_promotion(name: str, dtype: str, number: float) -> None:
+_BINARY = (
+    "add", "sub", "mul", "true_divide", "floor_divide", "remainder", "fmod", "pow", "eq", "lt", "bitwise_and",
+    "logical_and", "maximum", "copysign", "xlogy", "float_power", "rsub",
+)  # fmt: skip
+
+
+def test_numbers_take_no_part_in_type_promotion() -> None:
     import torch
 
-    def run(device: str, *, swapped: bool) -> tuple[torch.dtype, list[Any]] | str:
-        x = torch.tensor([1, 2, 5], device=device).to(getattr(torch, dtype))
+    def run(name: str, dtype: torch.dtype, number: float, device: str, *, swapped: bool) -> Any:
+        x = torch.tensor([1, 2, 5], device=device).to(dtype)
         try:
             function = getattr(torch, name)
             result = function(number, x) if swapped else function(x, number)
-        except (RuntimeError, TypeError) as error:
-            return type(error).__name__
+        except (RuntimeError, TypeError):
+            return None  # which dtypes an operator refuses is another matter
         return result.dtype, result.tolist()
 
-    for swapped in (False, True):
-        cpu = run("cpu", swapped=swapped)
-        if isinstance(cpu, str) or (name, dtype) == ("pow", "bool"):
-            continue  # which dtypes an operator refuses is another matter
-        assert run("cuda", swapped=swapped) == cpu
+    for case in itertools.product(_BINARY, (torch.int32, torch.int64, torch.float16, torch.float32), (3, 2.5, True)):
+        for swapped in (False, True):
+            cpu = run(*case, "cpu", swapped=swapped)
+            if cpu is not None:
+                assert run(*case, "cuda", swapped=swapped) == cpu, case
