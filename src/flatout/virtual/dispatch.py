@@ -456,7 +456,11 @@ def stands_in(*names: str) -> Callable[[Handler], Handler]:
 
     def register(handler: Handler) -> Handler:
         for name in names:
-            _handlers[name if "::" in name else f"aten::{name}"] = handler
+            full = name if "::" in name else f"aten::{name}"
+            assert full not in _handlers, (
+                f"{full} has two stand-ins: {_handlers[full].__module__} and {handler.__module__}"
+            )
+            _handlers[full] = handler
         return handler
 
     return register
