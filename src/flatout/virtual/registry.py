@@ -15,7 +15,11 @@ def stands_in(*names: str) -> Callable[[Handler], Handler]:
 
     def register(handler: Handler) -> Handler:
         for name in names:
-            handlers[name if "::" in name else f"aten::{name}"] = handler
+            full = name if "::" in name else f"aten::{name}"
+            assert full not in handlers, (
+                f"{full} has two stand-ins: {handlers[full].__module__} and {handler.__module__}"
+            )
+            handlers[full] = handler
         return handler
 
     return register

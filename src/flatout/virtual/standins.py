@@ -75,10 +75,16 @@ ROWS: tuple[Row, ...] = (
         "reductions",
     ),
     Row(
-        ("embedding_dense_backward", "_index_put_impl_", "_softmax", "nll_loss_forward"),
+        ("_softmax", "_log_softmax_backward_data", "nll_loss_forward", "sort.stable"),
         "cuda",
         "temporaries of the kernel (the table in that module names the file of each)",
         "temporaries",
+    ),
+    Row(
+        ("embedding_dense_backward", "_index_put_impl_"),
+        "cuda/Embedding.cu, cuda/Indexing.cu",
+        "indices are sorted, and equal ones added up in parts",
+        "index_sorting",
     ),
     Row(("_embedding_bag",), "cuda/EmbeddingBag.cu", "CUDA's own set of outputs", "temporaries"),
     Row(

@@ -23,7 +23,7 @@ def on(machine: Machine) -> Iterator[Callable[[str], None]]:
     from flatout.gpu import find
 
     gpu = machine.gpus[0]
-    own = gpu.specification
+    own, held = gpu.specification, dict(machine.workspaces)
 
     def change(name: str) -> None:
         machine.workspaces.clear()
@@ -31,4 +31,5 @@ def on(machine: Machine) -> Iterator[Callable[[str], None]]:
 
     yield change
     machine.workspaces.clear()
+    machine.workspaces.update(held)
     gpu.specification = own

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,8 +17,12 @@ MIB = 1 << 20
 
 
 @pytest.fixture(autouse=True)
-def without_workspaces(machine: Machine) -> None:
+def without_workspaces(machine: Machine) -> Iterator[None]:
+    held = dict(machine.workspaces)
     machine.workspaces.clear()
+    yield
+    machine.workspaces.clear()
+    machine.workspaces.update(held)
 
 
 def test_one_workspace_forward_and_one_in_backward(meter: Meter) -> None:

@@ -10,19 +10,9 @@ import torch
 from flatout.virtual import machine as machines
 from flatout.virtual.face.patches import Patches
 from flatout.virtual.face.properties import cuda_version
+from flatout.virtual.kernels.target import cudnn_version
 
-# cuDNN that PyTorch's default builds ship with. Source: their wheels' requirements on nvidia-cudnn-cu12 / -cu13.
-_CUDNN_BY_CUDA = {"12.4": (9, 1, 0), "12.6": (9, 5, 1), "12.8": (9, 10, 2), "13.0": (9, 15, 1)}
 _benchmark_limit = [10]
-
-
-def cudnn_version() -> int:
-    """As cuDNN numbers itself from version 9 on: major * 10000 + minor * 100 + patch."""
-    found = torch._C.__dict__.get("_cudnn")
-    if isinstance(found, types.ModuleType) and torch._C._has_cudnn:
-        return int(found.getVersionInt())
-    major, minor, patch = _CUDNN_BY_CUDA.get(cuda_version(), (9, 10, 2))
-    return major * 10000 + minor * 100 + patch
 
 
 def _cudnn() -> Any:

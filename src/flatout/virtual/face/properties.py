@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
-import torch
+from flatout.virtual.kernels import target
 
 if TYPE_CHECKING:
     from flatout.gpu import GPU
@@ -99,11 +99,4 @@ def cuda_version() -> str:
 
     Source: PyTorch's release compatibility matrix (RELEASE.md).
     """
-    if torch.version.cuda:
-        return str(torch.version.cuda)
-    release = tuple(int(part) for part in str(torch.__version__).split("+")[0].split(".")[:2])
-    if release <= (2, 6):
-        return "12.4"
-    if release == (2, 7):
-        return "12.6"
-    return "12.8" if release < (2, 11) else "13.0"
+    return "{}.{}".format(*target.cuda_version())

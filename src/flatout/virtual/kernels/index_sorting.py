@@ -62,6 +62,7 @@ def index_put(
     index = native_index(target)
     indices = on_the_gpu(without_booleans(indices), index)
     machines.current().operations += 1
+    indices = on_the_gpu(without_booleans(indices), native_index(target))
     result = generic(op, (target, indices, values, accumulate, unsafe), {})
     sorts = accumulate or torch.are_deterministic_algorithms_enabled()
     if sorts and target.numel() and values.numel():

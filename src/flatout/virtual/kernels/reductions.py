@@ -48,10 +48,10 @@ def _threads(capability: tuple[int, int]) -> int:
 
 def _between_blocks(tensor: torch.Tensor, chosen: Any, accumulator: int, vector: int = 4) -> tuple[int, int]:
     index = native_index(tensor)
-    key = (tensor.shape, tensor.stride(), str(chosen), accumulator, vector, tensor.storage_offset() % 4, index)
+    threads = _threads(compute_capability(index)) * multiprocessors(index)
+    key = (tensor.shape, tensor.stride(), str(chosen), accumulator, vector, tensor.storage_offset() % 4, threads)
     found = _known.get(key)
     if found is None:
-        threads = _threads(compute_capability(index)) * multiprocessors(index)
         loop = loop_over(tensor.shape, tensor.stride(), _dimensions(chosen, tensor.dim()))
         found = _known[key] = global_bytes(loop, accumulator, threads, vector, int(tensor.storage_offset()))
     return found

@@ -26,7 +26,7 @@ def torch_version() -> tuple[int, int]:
 def cuda_version() -> tuple[int, int]:
     """The CUDA of the wheel on PyPI for this PyTorch (a CPU build says nothing itself).
 
-    Source: the pins on ``nvidia-*`` packages in the metadata of the wheels on PyPI.
+    Source: PyTorch's release compatibility matrix (RELEASE.md).
     """
     if torch.version.cuda:
         major, minor = torch.version.cuda.split(".")[:2]

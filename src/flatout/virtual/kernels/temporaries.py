@@ -1,6 +1,6 @@
 """Memory that CUDA's kernels take from the caching allocator and give back before they end, beside their outputs.
 
-Each row says where it was read. Rows whose size hangs on values (how many labels are distinct) take the most it can be.
+Each row says where it was read.
 """
 
 from __future__ import annotations
