@@ -8,6 +8,7 @@ the first ten of the bucket with the longest texts. The cache is emptied every t
 """
 
 import argparse
+import contextlib
 import math
 import random
 
@@ -56,6 +57,12 @@ if args.optimizer == "lora-fa":
 else:
     optimizer = torch.optim.AdamW(model.parameters(), **arguments)
 scheduler = get_cosine_schedule_with_warmup(optimizer, num_warmup_steps=500, num_training_steps=5000)
+
+# How good the model is before training: with the adapter switched off, and on again afterwards.
+with model.disable_adapter() if args.adapter else contextlib.nullcontext(), torch.inference_mode():
+    model.eval()
+    model(input_ids=torch.randint(0, 128_000, (BATCH, args.longest), device="cuda"))
+    model.train()
 
 step = 0
 for bucket in chosen:
