@@ -87,7 +87,7 @@ def generic(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     if described.host or described.mixed:
         check_host_tensors(op, described, args, kwargs)
     if op.random:
-        check_generator(kwargs)
+        check_generator(kwargs, described.index)
     specs = infer(op, described, args, kwargs)
     index = described.index
     if op.makes and not index:
@@ -134,10 +134,10 @@ def index_named(device: torch.device | None) -> int:
     return machines.current().gpu(None if device is None else device.index).number + 1
 
 
-def check_generator(kwargs: dict[str, Any]) -> None:
-    """A generator must be the GPU's. Source of the text: check_generator in aten/src/ATen/core/Generator.h."""
+def check_generator(kwargs: dict[str, Any], index: int) -> None:
+    """A GPU's tensor needs a GPU's generator. Source of the text: check_generator in aten/src/ATen/core/Generator.h."""
     generator = kwargs.get("generator")
-    if generator is not None and randomness.source_of(generator) is None:
+    if generator is not None and index <= HOST_INDEX and randomness.source_of(generator) is None:
         raise RuntimeError("Expected a 'cuda' device type for generator but found 'cpu'")
 
 

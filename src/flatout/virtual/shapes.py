@@ -87,7 +87,9 @@ def meta_of(tensor: torch.Tensor, *, fresh: bool = False) -> torch.Tensor:
         return new_meta(*key)
     found = _metas.get(key)
     if found is None:
-        found = _metas[key] = new_meta(*key)
+        # Made in inference mode, it could not be written to outside of it for ever after.
+        with torch.inference_mode(False):
+            found = _metas[key] = new_meta(*key)
     return found
 
 
