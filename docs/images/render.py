@@ -21,7 +21,9 @@ def main() -> None:
     """Run the command as on a colour terminal of 100 columns; what it prints, with the command line above it, becomes SVG."""
     out, *command = sys.argv[1:]
     environment = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": str(COLUMNS), "PYTHONUTF8": "1"}
-    ran = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    ran = subprocess.run(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
     console = Console(record=True, width=COLUMNS, file=StringIO(), force_terminal=True)
     name = Path(command[0]).name
     console.print(Text(f"$ {' '.join([name, *command[1:]])}\n", style="bold"))

@@ -158,7 +158,7 @@ def test_error_keeps_message_and_place() -> None:
         (FakeRecording(ending=None, doing="step 2"), crashed(9), "SIGKILL", ["out of memory", "step 2"]),
         (FakeRecording(ending=None), crashed(11), "SIGSEGV", ["SIGSEGV"]),
         (FakeRecording(ending=None), ended(137, signal=9), "killed", ["SIGKILL"]),
-        (FakeRecording(doing="load"), ended(-2, timed_out=True, seconds=600), "timeout", ["600 s", "load"]),
+        (FakeRecording(doing="load"), ended(-2, timed_out=True, seconds=600), "timeout", ["--timeout", "load"]),
         (FakeRecording(ending=Ending("timeout", 1, doing="load")), ended(1), "timeout", ["--timeout", "load"]),
         (FakeRecording(), ended(130, interrupted=True), "interrupted", ["Ctrl-C"]),
         (FakeRecording(ending=Ending("completed", 3)), ended(3), "SystemExit", ["exit code 3"]),

@@ -113,7 +113,7 @@ class _Session:
 def _described(error: BaseException, spot: Spot | None) -> dict[str, Any]:
     kind = type(error)
     try:
-        message = str(error)
+        message = "\n".join([str(error), *getattr(error, "__notes__", ())])
     except Exception as unprintable:
         message = f"(its message cannot be printed: {type(unprintable).__name__})"
     module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."

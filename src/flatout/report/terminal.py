@@ -66,6 +66,8 @@ def _print_header(prediction: Prediction, console: Console) -> None:
     command = " ".join((place_text(prediction.script, None), *map(plain, prediction.arguments)))
     steps = max(len(result.per_step) for result in prediction.results)
     ran = count_text(steps, "step") if steps else "no optimizer step"
+    if steps and any(result.stopped for result in prediction.results):
+        ran = f"the first {ran}" if steps > 1 else "the first step"
     dot = "-" if console.options.ascii_only else "·"
     line = Text(command, "bold").append(f"  {ran} {dot} PyTorch {prediction.torch}", "not bold dim")
     print_hanging(Text(""), line, console)

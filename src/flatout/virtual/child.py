@@ -41,6 +41,7 @@ class Options(msgspec.Struct, frozen=True):
     allow_writes: bool = False
     unlimited: bool = False
     launched_as: str = "script"
+    script: str = ""
     own_files: tuple[str, ...] = ()
 
 
@@ -148,7 +149,8 @@ def _failure(error: BaseException) -> Failure:
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     spot = spot_of_error(error)
-    return Failure(name, str(error), None if spot is None else Place(spot.file, spot.line, spot.function))
+    message = "\n".join([str(error), *getattr(error, "__notes__", ())])
+    return Failure(name, message, None if spot is None else Place(spot.file, spot.line, spot.function))
 
 
 def install(raw: dict[str, Any]) -> DryRunHook | None:
@@ -217,7 +219,7 @@ def _writer(options: Options, specification: GPU) -> Writer:
         options.recording,
         Run(
             maker="virtual",
-            script=sys.argv[0] if sys.argv else "",
+            script=options.script or sys.argv[0],
             arguments=tuple(sys.argv[1:]),
             torch_version=str(torch.__version__),
             started_unix_seconds=time.time(),

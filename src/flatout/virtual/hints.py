@@ -54,13 +54,6 @@ def _simplex(args: Sequence[Any], results: Sequence[Any]) -> tuple[int, Hint]:
     return 0, Hint(0.0, 1.0, simplex_dim=args[1])
 
 
-def _count(args: Sequence[Any], results: Sequence[Any]) -> tuple[int, Hint] | None:
-    source = args[0]
-    if source.dtype is not torch.bool:
-        return None
-    return 0, Hint(0, source.numel() // max(results[0].numel(), 1) + 1)
-
-
 def _categories(args: Sequence[Any], results: Sequence[Any]) -> tuple[int, Hint]:
     return 0, Hint(0, max(args[0].shape[-1], 1))
 
@@ -82,12 +75,79 @@ def _against(greater: bool) -> HintRule:
     return rule
 
 
+def _of(value: Any) -> Hint | None:
+    """What is known about an argument: of Booleans, that they are 0 or 1."""
+    if not isinstance(value, torch.Tensor):
+        return None
+    hint: Hint | None = getattr(getattr(value.untyped_storage(), "_flatout", None), "bounds", None)
+    if hint is None or (hint.low is None and hint.high is None):
+        return Hint(0, 2) if value.dtype is torch.bool else None
+    return hint
+
+
+def converted(source: torch.Tensor, dtype: torch.dtype) -> Hint | None:
+    """What is known about a copy of `source` in another dtype. The bounds of integers are half-open, those of floats not."""
+    hint = _of(source)
+    if hint is None or not dtype.is_floating_point or source.is_floating_point():
+        return hint
+    return Hint(hint.low, None if hint.high is None else hint.high - 1)
+
+
+def _same(args: Sequence[Any], results: Sequence[Any]) -> tuple[int, Hint] | None:
+    hint = _of(args[0])
+    return None if hint is None else (0, converted(args[0], results[0].dtype) or hint)
+
+
+def _same_and_index(args: Sequence[Any], results: Sequence[Any]) -> tuple[int, Hint] | None:
+    hint = _of(args[0])
+    if hint is not None:
+        results[0].untyped_storage()._flatout.bounds = hint
+    return _index_along(1)(args, results)
+
+
+def _sum(args: Sequence[Any], results: Sequence[Any]) -> tuple[int, Hint] | None:
+    source = args[0]
+    hint = _of(source)
+    if hint is None:
+        return None
+    terms = source.numel() // max(results[0].numel(), 1)
+    whole = not source.is_floating_point()
+    low = None if hint.low is None else hint.low * terms
+    high = None if hint.high is None else (hint.high - 1) * terms + 1 if whole else hint.high * terms
+    return 0, Hint(low, high)
+
+
+def _divided(args: Sequence[Any], results: Sequence[Any]) -> tuple[int, Hint] | None:
+    hint, by = _of(args[0]), args[1]
+    number = by.item() if isinstance(by, torch.Tensor) and by.device.type == "cpu" and by.dim() == 0 else by
+    if hint is None or isinstance(number, torch.Tensor) or not number > 0:
+        return None
+    top = None if hint.high is None else hint.high - (0 if args[0].is_floating_point() else 1)
+    return 0, Hint(None if hint.low is None else hint.low / number, None if top is None else top / number)
+
+
 RULES: dict[str, HintRule] = {
     "aten::argmax": _index_along(0),
     "aten::argmin": _index_along(0),
     "aten::argsort": _index_along(0),
-    "aten::max.dim": _index_along(1),
-    "aten::min.dim": _index_along(1),
+    "aten::max.dim": _same_and_index,
+    "aten::min.dim": _same_and_index,
+    "aten::max": _same,
+    "aten::min": _same,
+    "aten::amax": _same,
+    "aten::amin": _same,
+    "aten::mean": _same,
+    "aten::mean.dim": _same,
+    "aten::clone": _same,
+    "aten::index.Tensor": _same,
+    "aten::index_select": _same,
+    "aten::gather": _same,
+    "aten::div.Tensor": _divided,
+    "aten::cosine_similarity": _always(Hint(-1.0, 1.0)),
+    "aten::tanh": _always(Hint(-1.0, 1.0)),
+    "aten::linalg_vector_norm": _always(Hint(0.0, None)),
+    "aten::std.correction": _always(Hint(0.0, None)),
+    "aten::var.correction": _always(Hint(0.0, None)),
     "aten::sort": _index_along(1),
     "aten::sort.stable": lambda args, results: (1, Hint(0, max(args[0].numel(), 1))),
     "aten::topk": _topk,
@@ -97,8 +157,8 @@ RULES: dict[str, HintRule] = {
     "aten::relu": _always(NOT_NEGATIVE),
     "aten::abs": _always(NOT_NEGATIVE),
     "aten::exp": _always(NOT_NEGATIVE),
-    "aten::sum": _count,
-    "aten::sum.dim_IntList": _count,
+    "aten::sum": _sum,
+    "aten::sum.dim_IntList": _sum,
     "aten::lt.Tensor": _always(LIKELY),
     "aten::lt.Scalar": _against(greater=False),
     "aten::gt.Scalar": _against(greater=True),

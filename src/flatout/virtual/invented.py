@@ -89,6 +89,7 @@ def _float(hint: Hint | None, reads: _Reads, step: int) -> float:
     assumed = _assumed("float")
     if assumed is not None:
         return assumed
+    machines.current().assume_that("numbers that the GPU would compute (losses, metrics) are made up", anywhere=True)
     if hint is not None and hint.high is not None:
         return (hint.low or 0.0) + ((hint.high - (hint.low or 0.0)) / 2)
     value = 2.0 / (1.0 + 0.05 * step + 0.002 * reads.here)
@@ -107,7 +108,7 @@ def _integer(hint: Hint | None, reads: _Reads) -> int:
     high = int(hint.high) if hint is not None and hint.high is not None else low + 2
     width = max(high - low, 1)
     value = low + (width // 2 + reads.here - 1) % width
-    machines.current().assume_that(f"a whole number computed on the GPU was taken to be {value}")
+    machines.current().assume_that("whole numbers that the GPU would compute were made up, within their range")
     return value
 
 

@@ -37,6 +37,7 @@ def judge(recording: Recording, gpu: GPU, exit: Exit, unlimited: Recording | Non
         used_gpu=peak is not None and peak.allocated_bytes > 0,
         steps=len(steps),
         operations=sum(step.operations for step in steps),
+        stopped=recording.ending is not None and recording.ending.outcome == "stopped",
         needed_bytes=None if need is None else need.reserved_bytes + gpu.context_bytes,
         unlimited=None if need is None else _memory(need, gpu),
         holders=() if shown is None else shown.holders,
@@ -100,7 +101,7 @@ def _error(recording: Recording, exit: Exit) -> PredictedError | None:
     last_words = f" It was last seen: {seen}." if seen else ""
     failure = exit.failure if ending is None or ending.failure is None else ending.failure
     if exit.timed_out or outcome == "timeout":
-        message = f"stopped after {exit.seconds:.0f} s without reaching the steps asked for (raise --timeout)."
+        message = "stopped by --timeout without reaching the steps asked for (raise --timeout)."
         return PredictedError("timeout", message + last_words, *_position(None if failure is None else failure.place))
     if exit.interrupted or (outcome == "interrupted" and failure is None):
         return PredictedError("interrupted", "stopped by Ctrl-C." + last_words)
@@ -114,6 +115,9 @@ def _error(recording: Recording, exit: Exit) -> PredictedError | None:
     if failure is not None and failure.type == "SystemExit":
         said = "" if failure.message in ("", str(code)) else f": {failure.message}"
         return PredictedError("SystemExit", f"the script ended itself with exit code {code}{said}", file, line)
+    if failure is not None and any(words in failure.message for words in _PYTORCHS_OWN_MISTAKE):
+        message = f"PyTorch cannot do this on a virtual GPU, which says nothing of a real one: {failure.message}"
+        return PredictedError("flatout.errors.UnsupportedError", message, file, line)
     if failure is not None:
         return PredictedError(failure.type, failure.message, file, line)
     if exit.trouble and outcome in (None, "killed"):
@@ -124,6 +128,10 @@ def _error(recording: Recording, exit: Exit) -> PredictedError | None:
     if code != 0:
         return PredictedError("SystemExit", f"the script ended itself with exit code {code}")
     return None
+
+
+# What PyTorch says where its own assumptions do not hold: here that is because the GPU is virtual.
+_PYTORCHS_OWN_MISTAKE = ("INTERNAL ASSERT FAILED", "report a bug to PyTorch", "Please file an issue", "Internal error:")
 
 
 def _is_out_of_memory(exception_type: str) -> bool:

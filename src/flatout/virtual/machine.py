@@ -88,10 +88,10 @@ class Machine:
         if self.writer is not None:
             self.writer.wait(user_place(), reason, invented=invented, steered=steered)
 
-    def assume_that(self, text: str) -> None:
-        """Note something that had to be assumed, with the line of the script where."""
+    def assume_that(self, text: str, *, anywhere: bool = False) -> None:
+        """Note something that had to be assumed, with the line of the script where (unless it holds `anywhere`)."""
         if self.writer is not None:
-            self.writer.assume(text, user_place())
+            self.writer.assume(text, None if anywhere else user_place())
 
     def taint(self) -> None:
         """From now on, what the script computes on the host may come from invented values."""

@@ -70,7 +70,8 @@ class Result(msgspec.Struct, frozen=True):
 
     `needed_bytes` is known when there was no room: the memory that the same run takes on a GPU without a limit, taken
     apart in `unlimited`. `holders` and `per_step` belong to `unlimited` then, else to `memory`. `used_gpu` is False
-    when the script never put anything on the GPU.
+    when the script never put anything on the GPU. `stopped`: flatout ended the script after
+    the steps asked for, so what comes after them (validation, saving) was not seen.
     """
 
     gpu: str
@@ -82,6 +83,7 @@ class Result(msgspec.Struct, frozen=True):
     used_gpu: bool
     steps: int
     operations: int
+    stopped: bool = False
     time: None = None
     largest_batch: None = None
     needed_bytes: int | None = None

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from flatout.virtual import cuda_errors, invented, values
+from flatout.virtual import cuda_errors, hints, invented, values
 from flatout.virtual import machine as machines
 from flatout.virtual.operators import Operator
 from flatout.virtual.registry import stands_in
@@ -40,6 +40,8 @@ def copy_(op: Operator, target: torch.Tensor, source: torch.Tensor, non_blocking
         machines.current().operations += 1
         known = values.real(source)
         _write(target, known)
+        if known is None and covers_storage(target):
+            allocation_of(target).bounds = hints.converted(source, target.dtype)
         return target
     if to:
         machines.current().operations += 1
