@@ -80,6 +80,8 @@ def convolution(
 ) -> torch.Tensor:
     arguments = (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
     (spec,), index = inferred(op, arguments, {})
+    if not transposed and min(spec.size[2:]) <= 0:
+        raise _too_large_a_kernel(input, weight, padding, dilation)
     machine = machines.current()
     machine.operations += 1
     machine.count("convolution_dtypes", str(input.dtype)[6:])
@@ -93,6 +95,16 @@ def convolution(
             temporaries.take(copy_bytes(_four_dimensional(weight), layout))
             scratch(index, *_workspace(index, input, weight, _bytes(output), layout))
     return output
+
+
+def _too_large_a_kernel(input: torch.Tensor, weight: torch.Tensor, padding: _Shape, dilation: _Shape) -> Exception:
+    # PyTorch's own words (check_shape_forward); its shape functions say nothing in older versions.
+    padded = " x ".join(str(n + 2 * p) for n, p in zip(input.shape[2:], padding))
+    reach = " x ".join(str(d * (k - 1) + 1) for d, k in zip(dilation, weight.shape[2:]))
+    return RuntimeError(
+        f"Calculated padded input size per channel: ({padded}). Kernel size: ({reach}). "
+        "Kernel size can't be greater than actual input size"
+    )
 
 
 @stands_in("_convolution")
