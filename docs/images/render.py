@@ -18,7 +18,7 @@ COLUMNS = 100
 
 
 def main() -> None:
-    """Run the command as on a colour terminal of 100 columns; what it prints, with the command line above it, becomes SVG."""
+    """Run the command as on a colour terminal of 100 columns; its command line and what it prints become SVG."""
     out, *command = sys.argv[1:]
     environment = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": str(COLUMNS), "PYTHONUTF8": "1"}
     ran = subprocess.run(

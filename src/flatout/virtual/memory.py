@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 _KEPT_RECORDS = 200_000
 _HOLDERS = 40
 UNSEEN_RATIO = 0.03
-"""The upper bound is at least this much above what was allocated: for temporaries and workspaces that no stand-in knows of.
+"""The upper bound is at least this much above what was allocated: for temporaries and workspaces not known of.
 
-Source: timm's table of batches that fitted on an RTX 3090 and did not (docs/accuracy.md). With 3 % no batch that really
-failed was called sure to fit, and 96 of 99 that fitted still were.
+Source: timm's table of batches that fitted on an RTX 3090 and did not (docs/accuracy.md), the fitting half of its model
+families: with 3 % no batch that really failed was called sure to fit, and 50 of 52 that fitted still were.
 """
 
 
