@@ -86,7 +86,7 @@ def _of(value: Any) -> Hint | None:
 
 
 def converted(source: torch.Tensor, dtype: torch.dtype) -> Hint | None:
-    """What is known about a copy of `source` in another dtype. Bounds of integers are half-open, those of floats not."""
+    """What is known about a copy of `source` in another dtype. Integer bounds are half-open, those of floats not."""
     hint = _of(source)
     if hint is None or not dtype.is_floating_point or source.is_floating_point():
         return hint
