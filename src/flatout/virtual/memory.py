@@ -107,10 +107,12 @@ class DeviceMemory:
         largest = sorted(lines.items(), key=lambda item: -item[1][0])[:_HOLDERS]
         reserved = max(self._past_peak_reserved_bytes, self.allocator.peak_reserved_bytes)
         allocated = max(self._past_peak_allocated_bytes, self.allocator.peak_allocated_bytes)
+        # A script that catches running out of memory has been to the limit, and would catch it again.
+        adapts = self.machine.out_of_memory_errors > 0
         return Peak(
             allocated_bytes=allocated,
             reserved_bytes=reserved,
-            upper_bound_bytes=max(self.upper_bound_bytes, reserved, int(allocated * (1 + UNSEEN_RATIO))),
+            upper_bound_bytes=max(self.upper_bound_bytes, reserved, 0 if adapts else int(allocated * (1 + UNSEEN_RATIO))),
             step=self._peak_step,
             phase=self._peak_phase,
             place=self._peak_place,
