@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import torch
 
+from flatout.virtual import machine as machines
 from flatout.virtual.tensor import HOST_INDEX, native_index
 
 
@@ -48,6 +49,7 @@ FLOAT32_BY_ARGUMENT = _names(
     """
     prod prod.dim_int softmax.int log_softmax.int cumprod cumsum linalg_vector_norm linalg_matrix_norm
     linalg_matrix_norm.str_ord sum sum.dim_IntList
+    prod.dim_Dimname softmax.Dimname log_softmax.Dimname cumprod.dimname cumsum.dimname sum.dim_DimnameList
     """
 )
 WIDEST = _names(
@@ -57,6 +59,10 @@ WIDEST = _names(
 )
 NORM = {"norm.Scalar": "norm.ScalarOpt_dtype", "norm.ScalarOpt_dim": "norm.ScalarOpt_dim_dtype"}
 UNSAFE = ("binary_cross_entropy",)
+ANSWERED_ABOVE = ("_cudnn_rnn",)
+"""The stand-in for recurrent nets casts by itself, and flattens the weights anew as CUDA's policy does."""
+UNKNOWN = ("linalg_matrix_sqrth",)
+"""In PyTorch 2.14 with a policy that its headers do not say: run as they are, with a note where a script uses them."""
 
 Kernel: TypeAlias = Callable[..., Any]
 _KEY: Any = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)
@@ -210,6 +216,18 @@ def _operator(name: str) -> Any:
     return getattr(getattr(torch.ops.aten, packet), overload or "default")
 
 
+def _as_it_is(name: str) -> Kernel:
+    op = _operator(name)
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        if name not in ANSWERED_ABOVE:
+            machines.current().assume_that(f"autocast leaves {name} as it is: its policy is not known", anywhere=True)
+        with _below(_KEY):
+            return op(*args, **kwargs)
+
+    return kernel
+
+
 def kernel_for(name: str) -> Kernel | None:
     """The autocast kernel of an operator (as ``softmax.int``), or None where its policy is not in the tables."""
     op = _operator(name)
@@ -241,10 +259,9 @@ def install() -> list[str]:
         warnings.simplefilter("ignore")  # the kernels that are replaced are PyTorch's own: that is the purpose
         for name in names():
             kernel = kernel_for(name)
-            if kernel is None:
+            if kernel is None and name not in ANSWERED_ABOVE:
                 unknown.append(name)
-            else:
-                library.m.impl(name, "AutocastCUDA", kernel, False)
+            library.m.impl(name, "AutocastCUDA", kernel or _as_it_is(name), False)
     plain_clear = torch.clear_autocast_cache
 
     def clear_autocast_cache() -> None:

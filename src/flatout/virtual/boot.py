@@ -39,11 +39,7 @@ def boot(
     kernels.load()
     registration.register()
     accumulation.calibrate()
-    unknown = autocast.install()
-    if unknown:
-        machine.assume_that(
-            f"autocast leaves these operators as they are, their policy is not known: {', '.join(unknown)}"
-        )
+    autocast.install()
     machine.face = face.install(machine)
     host.install()
     cudnn.install()
