@@ -57,7 +57,11 @@ WIDEST = _names(
     addcdiv addcmul atan2 bilinear cat stack cross dot vdot grid_sampler index_put tensordot scatter_add
     """
 )
-NORM = {"norm.Scalar": "norm.ScalarOpt_dtype", "norm.ScalarOpt_dim": "norm.ScalarOpt_dim_dtype"}
+NORM = {
+    "norm.Scalar": "norm.ScalarOpt_dtype",
+    "norm.ScalarOpt_dim": "norm.ScalarOpt_dim_dtype",
+    "norm.names_ScalarOpt_dim": "norm.names_ScalarOpt_dim_dtype",
+}
 UNSAFE = ("binary_cross_entropy",)
 ANSWERED_ABOVE = ("_cudnn_rnn",)
 """The stand-in for recurrent nets casts by itself, and flattens the weights anew as CUDA's policy does."""
@@ -190,7 +194,7 @@ def _norm(op: Any, widened: Any) -> Kernel:
         with _below(_KEY):
             if not _eligible(value):
                 return op(value, p, *args, **kwargs)
-            if widened._schema.overload_name == "ScalarOpt_dim_dtype" and len(args) + len(kwargs) == 1:
+            if widened._schema.overload_name.endswith("ScalarOpt_dim_dtype") and len(args) + len(kwargs) == 1:
                 kwargs.setdefault("keepdim", False)
             return widened(value, p, *args, **kwargs, dtype=torch.float32)
 

@@ -109,6 +109,7 @@ class DeviceMemory:
         allocated = max(self._past_peak_allocated_bytes, self.allocator.peak_allocated_bytes)
         # A script that catches running out of memory has been to the limit, and would catch it again.
         adapts = self.machine.out_of_memory_errors > 0
+        with_unseen = int(allocated * (1 + UNSEEN_RATIO))
         return Peak(
             allocated_bytes=allocated,
             reserved_bytes=reserved,
