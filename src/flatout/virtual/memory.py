@@ -113,9 +113,7 @@ class DeviceMemory:
         return Peak(
             allocated_bytes=allocated,
             reserved_bytes=reserved,
-            upper_bound_bytes=max(
-                self.upper_bound_bytes, reserved, 0 if adapts else int(allocated * (1 + UNSEEN_RATIO))
-            ),
+            upper_bound_bytes=max(self.upper_bound_bytes, reserved, 0 if adapts else with_unseen),
             step=self._peak_step,
             phase=self._peak_phase,
             place=self._peak_place,
