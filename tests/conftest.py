@@ -1,0 +1,10 @@
+"""What all tests need of the process that runs them."""
+
+from __future__ import annotations
+
+import signal
+
+# A job in the background of a shell, or of a CI runner, may be started with Ctrl-C ignored. Programs that it starts
+# inherit that, and tests of Ctrl-C would wait in vain: with a handler here, theirs is the default one again.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
