@@ -35,3 +35,19 @@ def test_host_memory_that_is_not_there_takes_the_hosts_generator() -> None:
     assert weight.device.type == "cpu"
     with pytest.raises(RuntimeError, match="Expected a 'cuda' device type for generator but found 'cpu'"):
         weight.cuda().uniform_(-1, 1, generator=torch.Generator())
+
+
+class Hybrid(nn.Module):
+    """Runs its own first layers while it builds itself, on weights that are not there, to learn what size comes out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(512, 512, 3)
+        with torch.no_grad():
+            self.pixels = self.first(torch.zeros(1, 512, 64, 64)).shape[-1]
+
+
+def test_a_module_may_run_a_convolution_while_it_builds_itself() -> None:
+    model = Hybrid()
+    assert model.pixels == 62
+    assert is_virtual(model.first.weight)

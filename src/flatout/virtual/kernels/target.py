@@ -62,7 +62,9 @@ def _pins() -> list[str]:
 def specification(index: int | None = None) -> Any:
     """What the simulated GPU is; None where a test left it open. `index` is a native device index."""
     machine = machines.current()
-    return machine.gpu(None if index is None else index - 1).specification
+    if index is None or index > HOST_INDEX:  # host memory that is not there: whatever runs on it needs no GPU
+        return machine.gpu().specification
+    return machine.gpu(index - 1).specification
 
 
 def compute_capability(index: int | None = None) -> tuple[int, int]:
