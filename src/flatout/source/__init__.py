@@ -1,0 +1,8 @@
+"""Reading and editing Python source: positions, notebooks, Markdown, edits that leave every other byte alone."""
+
+from __future__ import annotations
+
+from flatout.source.edits import Applicability, Edit, Fix, apply_edits
+from flatout.source.text import SourceText, Span
+
+__all__ = ["Applicability", "Edit", "Fix", "SourceText", "Span", "apply_edits"]
