@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flatout.findings import Severity
@@ -21,7 +22,7 @@ class Hit(NamedTuple):
     message: str
     remedy: str
     fix: Fix | None = None
-    evidence: dict[str, Any] = {}
+    evidence: Mapping[str, Any] = MappingProxyType({})
     severity: Severity | None = None  # where this hit weighs other than its rule usually does
 
 

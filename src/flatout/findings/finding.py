@@ -1,7 +1,7 @@
 """A finding: one mistake at one place, with the evidence for it, what it costs and what to do.
 
 The same type whether it was seen in the source (`check`), in a recording (`explain`) or on a machine (`doctor`); its
-JSON is that of docs/design.md. Codes name the kind of mistake, so a static and a run-time rule for the same one share it.
+JSON is that of docs/design.md. A static and a run-time rule for the same mistake share its code.
 """
 
 from __future__ import annotations
