@@ -159,10 +159,10 @@ class Facts:
 
     def _of_augmented(self, binding: Binding) -> Fact:
         assert isinstance(binding.node, ast.AugAssign)
-        added = self.of(binding.node.value)
-        if added.is_tensor:  # number += tensor is a tensor from then on
+        target, added = self.of(binding.node.target), self.of(binding.node.value)
+        if added.is_tensor and target.kind is None:  # the first time round: number += tensor is a tensor from then on
             return added
-        return Fact(kind=added.kind) if added.kind in NUMBERS else UNKNOWN
+        return self._combined([target, added])
 
     def _of_argument(self, binding: Binding) -> Fact:
         assert isinstance(binding.node, ast.arg)

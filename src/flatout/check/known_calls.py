@@ -193,8 +193,11 @@ def _function(facts: Facts, call: ast.Call, name: str) -> Fact | None:
     if last in ALWAYS_SEVERAL or (last in SEVERAL_WITH_DIMENSION and (len(call.args) > 1 or call.keywords)):
         return Fact(kind="tuple", element=Fact(kind="Tensor"))
     values = [facts.of(value) for value in (*call.args, *(item.value for item in call.keywords))]
+    for value in call.args:
+        if isinstance(value, ast.List | ast.Tuple):  # torch.cat([a, b])
+            values.extend(facts.of(item) for item in value.elts[:16])
     for fact in list(values):
-        if fact.kind in ("list", "tuple") and fact.element is not None:
+        if fact.element is not None:
             values.append(fact.element)
         values.extend(fact.items or ())
     tensors = [fact for fact in values if fact.is_tensor]

@@ -95,11 +95,14 @@ class Scopes:
             return bindings
         here = bisect_left(bindings, _position(self._tree.statement(node)), key=_binding_position)
         reach: list[Binding] = []
+        loops = self._tree.loops(node)
         for binding in reversed(bindings[max(0, here - FARTHEST) : here]):
             reach.append(binding)
-            if binding.kind != "augment" and self._surely_ran(binding, node):
-                return reach
-        if loops := self._tree.loops(node):
+            if self._surely_ran(binding, node):
+                # In a loop around both it runs before `node` each time round.
+                loops = [loop for loop in loops if not self._tree.within(binding.node, loop)]
+                break
+        if loops:
             later = bindings[here : here + FARTHEST]
             reach.extend(binding for binding in later if self._tree.within(binding.node, loops[-1]))
         return reach or bindings[:FARTHEST]
