@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from asking import probed, probed_all
 
+PICK = "device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\n"
 IMPORTS = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
 
 
@@ -17,7 +18,7 @@ IMPORTS = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n
         ("x = torch.zeros(3, device=0)", "Tensor", "cuda"),
         ("x = torch.zeros(3, device=None)", "Tensor", "cpu"),
         ("x = torch.zeros(3, device=somewhere)", "Tensor", None),
-        ("device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\nx = torch.ones(2, device=device)", "Tensor", "cuda"),
+        (PICK + "x = torch.ones(2, device=device)", "Tensor", "cuda"),
         ("device = 'cuda' if torch.cuda.is_available() else 'cpu'\nx = torch.ones(2).to(device)", "Tensor", "cuda"),
         ("x = torch.ones(2).to(torch.float16)", "Tensor", "cpu"),
         ("x = torch.ones(2).to(whatever)", "Tensor", None),
@@ -90,7 +91,14 @@ def test_a_method_is_given_its_arguments_behind_self() -> None:
 
 
 def test_attributes_of_self() -> None:
-    code = "class T:\n    def __init__(self):\n        self.m = nn.Linear(1, 1)\n        self.m.cuda()\n    def f(self, x):\n        probe(self.m(x))"
+    code = """
+class T:
+    def __init__(self):
+        self.m = nn.Linear(1, 1)
+        self.m.cuda()
+    def f(self, x):
+        probe(self.m(x))
+"""
     assert probed(IMPORTS + code).device == "cuda"
 
 
@@ -115,7 +123,8 @@ def test_what_backward_is_called_on_is_a_loss() -> None:
 
 
 def test_arguments_with_everybodys_names() -> None:
-    kinds = "def f(model, optimizer, scaler, device, thing):\n    probe(model); probe(optimizer); probe(device); probe(thing)"
+    names = ("model", "optimizer", "device", "thing")
+    kinds = f"def f({', '.join(names)}):\n" + "".join(f"    probe({name})\n" for name in names)
     assert [fact.kind for fact in probed_all(kinds)] == ["Module", "Optimizer", "device", None]
 
 

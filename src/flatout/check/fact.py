@@ -33,6 +33,11 @@ class Fact:
         return self.kind == "Tensor"
 
     @property
+    def is_gpu_tensor(self) -> bool:
+        """A tensor on the GPU; also what was moved there and is a tensor if it is used as one."""
+        return self.on_gpu and self.kind in ("Tensor", None)
+
+    @property
     def on_gpu(self) -> bool:
         return self.device in GPU_DEVICES
 

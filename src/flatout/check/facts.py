@@ -215,6 +215,8 @@ class Facts:
         owner = self.of(node.value)
         if owner.is_tensor:
             return owner
+        if owner.is_gpu_tensor and owner.element is None:
+            return Fact(kind="Tensor", device=owner.device)
         if owner.items is not None and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, int):
             index = node.slice.value
             return owner.items[index] if -len(owner.items) <= index < len(owner.items) else UNKNOWN
@@ -224,7 +226,7 @@ class Facts:
 
     def _combined(self, facts: list[Fact]) -> Fact:
         """What an operator makes of its operands: a tensor if one is, on the GPU if one is."""
-        tensors = [fact for fact in facts if fact.is_tensor]
+        tensors = [fact for fact in facts if fact.is_tensor or fact.is_gpu_tensor]
         if not tensors:
             return Fact(kind="number") if all(fact.kind in NUMBERS for fact in facts) else UNKNOWN
         device = next((fact.device for fact in tensors if fact.on_gpu), None)

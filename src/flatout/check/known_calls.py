@@ -102,6 +102,8 @@ def method_fact(facts: Facts, call: ast.Call, method: ast.Attribute, owner: Fact
     name = method.attr
     if owner.is_tensor:
         return _tensor_method(facts, call, name, owner)
+    if owner.is_gpu_tensor and name in api.TENSOR_METHODS:
+        return _tensor_method(facts, call, name, replace(owner, kind="Tensor"))
     if owner.kind == "Module":
         if name in (
             "to",

@@ -48,6 +48,14 @@ NOT_TENSORS = {
     "backward": "None",
     "register_hook": "handle",
 }
+# Methods that tensors have and layers have not.
+TENSOR_METHODS = frozenset(
+    words(
+        "abs add all allclose any argmax argmin clamp clone contiguous detach dim div eq exp expand flatten gather ge "
+        "gt item le long log log_softmax lt matmul max mean min mm mul ne norm numel numpy permute pow prod reshape "
+        "sigmoid size softmax sqrt squeeze std sub sum t tanh tolist topk transpose unsqueeze var view view_as"
+    )
+)
 # Methods that the host waits in when the tensor is on a GPU: they read a value or a number of elements.
 WAITING_METHODS = frozenset(words("item tolist numpy nonzero masked_select unique bincount"))
 

@@ -67,6 +67,12 @@ class SourceText:
         start, end = self.span(node)
         return self.text[start:end]
 
+    def short(self, node: ast.expr | ast.stmt, longest: int = 60) -> str:
+        """The text of `node` on one line, its middle left out where it is long: for messages."""
+        text = " ".join(self.of(node).split())
+        keep = longest // 2 - 1
+        return text if len(text) <= longest else f"{text[:keep]}...{text[-keep:]}"
+
     @cached_property
     def newline(self) -> str:
         """The file's own line end."""
