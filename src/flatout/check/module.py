@@ -20,6 +20,7 @@ from flatout.check.names import Names
 from flatout.check.regions import Region, Regions
 from flatout.check.scopes import Scopes
 from flatout.check.tree import Tree
+from flatout.check.waits import Wait, waits
 from flatout.source import SourceText
 
 TorchVersion = tuple[int, int]
@@ -167,6 +168,11 @@ class Module:
     def default_device_changed(self, node: ast.AST) -> bool:
         """Whether tensors without `device=` may be made elsewhere than on the CPU."""
         return self._changes_default_device
+
+    @cached_property
+    def waits(self) -> list[Wait]:
+        """The expressions that surely read a value of the GPU, in source order."""
+        return sorted(waits(self), key=lambda wait: (wait.node.lineno, wait.node.col_offset))
 
     # --- where and under what -----------------------------------------------------------------------------------------
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from flatout.check.devices import devices_in_call, read_move
-from flatout.check.module import Module
+
+if TYPE_CHECKING:
+    from flatout.check.module import Module
 
 READING_METHODS = ("item", "tolist", "numpy")
 COPYING_METHODS = ("cpu", "to")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from flatout.check.module import Module
 from flatout.check.rule import Hit, Rule
 from flatout.check.tree import Loop
-from flatout.check.waits import Wait, waits
+from flatout.check.waits import Wait
 from flatout.findings import Severity
 
 
@@ -16,7 +16,7 @@ def find(module: Module) -> Iterator[Hit]:
     if not module.uses_gpu:
         return
     seen: set[ast.stmt] = set()
-    for wait in sorted(waits(module), key=lambda wait: (wait.node.lineno, wait.node.col_offset)):
+    for wait in module.waits:
         statement = module.tree.statement(wait.node)
         if statement in seen:
             continue
