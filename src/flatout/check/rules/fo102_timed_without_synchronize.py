@@ -9,6 +9,7 @@ from flatout.check.module import Module
 from flatout.check.rule import Hit, Rule
 from flatout.check.scopes import Binding
 from flatout.check.waits import READING_METHODS
+from flatout.check.words import words
 
 CLOCKS = frozenset(
     words("time.time time.time_ns time.perf_counter time.perf_counter_ns time.monotonic timeit.default_timer")
