@@ -8,7 +8,7 @@ from bisect import bisect_right
 from functools import cached_property
 from typing import NamedTuple
 
-# The line ends of Python's tokenizer. str.splitlines knows more (form feed, U+2028), which would shift every line after.
+# The line ends of Python's tokenizer. str.splitlines knows more (form feed, U+2028), which would shift all after.
 LINE_END = re.compile(r"\r\n|\r|\n")
 
 
@@ -20,7 +20,7 @@ class Span(NamedTuple):
 
 
 class SourceText:
-    """Decoded source, byte order mark removed. Line ends are as in the file, so offsets are those of the file's text."""
+    """Decoded source, byte order mark removed. Line ends are as in the file, so offsets are those of its text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -40,7 +40,9 @@ class SourceText:
         if self._ascii:
             return start + utf8_column
         end = self.line_starts[line] if line < len(self.line_starts) else len(self.text)
-        return start + len(self.text[start:end].encode("utf-8", "surrogatepass")[:utf8_column].decode("utf-8", "ignore"))
+        return start + len(
+            self.text[start:end].encode("utf-8", "surrogatepass")[:utf8_column].decode("utf-8", "ignore")
+        )
 
     def span(self, node: ast.expr | ast.stmt | ast.keyword | ast.alias | ast.arg | ast.excepthandler) -> Span:
         """Where `node` stands."""
