@@ -5,9 +5,9 @@ Run by hand. First in an environment for each version, then once over all the li
     python tools/torch_names.py survey 2.13.json
     python tools/torch_names.py merge *.json src/flatout/check/data/torch_names.txt
 
-A survey imports every public module of torch and looks at what it holds. A name counts when any build could have it: one
-that is bound in a branch not taken here (`try: from torch._C import ...`) is listed too. What cannot be told is `open`,
-and nothing is ever said about names below it. The format of the merged file is told in its first lines.
+A survey imports every public module of torch and looks at what it holds. A name counts when any build could have it:
+one that is bound in a branch not taken here (`try: from torch._C import ...`) is listed too. What cannot be told is
+`open`, and nothing is ever said about names below it. The format of the merged file is told in its first lines.
 """
 
 from __future__ import annotations
@@ -108,12 +108,16 @@ def strings_in(tree: ast.AST) -> set[str]:
     return {text for text in found if IDENTIFIER.fullmatch(text)}
 
 
+def has(thing: Any, name: str) -> bool:
+    return quietly(getattr, thing, name) is not None
+
+
 def served(thing: Any) -> set[str]:
     """Names that an instance's own `__getattr__` answers to, as far as its code names them."""
     function = getattr(type(thing), "__getattr__", None)
     code = getattr(function, "__code__", None)
     words = {text for text in (code.co_consts if code else ()) if isinstance(text, str) and IDENTIFIER.fullmatch(text)}
-    return {word for word in words if quietly(lambda: (getattr(thing, word), True))}
+    return {word for word in words if has(thing, word)}
 
 
 class Survey:
@@ -144,10 +148,12 @@ class Survey:
             names |= set(dir(module.m))
         missing = set()
         if (tree := source_tree(module)) is not None:
-            deleted = {n.id for d in tree.body if isinstance(d, ast.Delete) for n in d.targets if isinstance(n, ast.Name)}
+            deleted = {
+                n.id for d in tree.body if isinstance(d, ast.Delete) for n in d.targets if isinstance(n, ast.Name)
+            }
             missing = set(bound_in_branches(tree.body)) - deleted
             if "__getattr__" in names:
-                names |= {word for word in strings_in(tree) if quietly(lambda word=word: (getattr(module, word), True))}
+                names |= {word for word in strings_in(tree) if has(module, word)}
         members = {}
         for member in sorted(names | missing):
             if not member.startswith("_") and member.isidentifier():
@@ -155,7 +161,9 @@ class Survey:
         prefix = name + "."
         for other, thing in self.modules.items():
             if other.startswith(prefix) and "." not in other[len(prefix) :]:
-                members[other[len(prefix) :]] = thing if members.get(other[len(prefix) :]) is None else members[other[len(prefix) :]]
+                members[other[len(prefix) :]] = (
+                    thing if members.get(other[len(prefix) :]) is None else members[other[len(prefix) :]]
+                )
         return members
 
     def name_classes(self) -> dict[int, tuple[type, str]]:
@@ -175,7 +183,9 @@ class Survey:
     def is_scope(holder: str, thing: Any) -> bool:
         if isinstance(thing, type):
             return str(thing.__module__).split(".")[0] == "torch"
-        settings = holder.startswith("torch.backends") and not isinstance(thing, types.ModuleType) and not callable(thing)
+        settings = (
+            holder.startswith("torch.backends") and not isinstance(thing, types.ModuleType) and not callable(thing)
+        )
         return settings and type(thing).__module__.startswith("torch.backends")
 
     def of_class(self, thing: Any) -> dict[str, Any]:
@@ -192,7 +202,7 @@ class Survey:
         return {
             "bases": [self.class_name[id(base)][1] for base in bases],
             "open": serving,
-            "members": {name: None for name in sorted(own)},
+            "members": dict.fromkeys(sorted(own)),
         }
 
     def targets(self, name: str, members: dict[str, Any]) -> dict[str, Any]:

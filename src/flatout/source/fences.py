@@ -25,7 +25,6 @@ class Fenced(NamedTuple):
 
     opening: int  # index of the line of the fence
     starts: dict[int, int]  # index of a line of code -> where its code begins
-    ipython: bool
 
 
 def python_blocks(lines: Sequence[str]) -> Iterator[Fenced]:
@@ -43,9 +42,8 @@ def python_blocks(lines: Sequence[str]) -> Iterator[Fenced]:
             continue
         opened = at - 1
         starts, at = _code(lines, at, opening)
-        language = _language(opening["info"])
-        if language is not None:
-            yield Fenced(opened, starts, language.startswith("ipython"))
+        if _says_python(opening["info"]):
+            yield Fenced(opened, starts)
 
 
 def _opening(line: str) -> re.Match[str] | None:
@@ -93,9 +91,9 @@ def _unindented(line: str, start: int, indent: int) -> int:
     return start
 
 
-def _language(info: str) -> str | None:
-    """The language in what follows a fence, if it is Python: `py title="x"`, `{.python .numbered}`, `{code} py`."""
+def _says_python(info: str) -> bool:
+    """Whether what follows a fence names Python: `py title="x"`, `{.python .numbered}`, `{code} py`."""
     words = _WORD.findall(info[:200].lower())
     if words and words[0] in _DIRECTIVES and info.lstrip().startswith("{"):
         words = words[1:]
-    return words[0] if words and words[0] in _PYTHON else None
+    return bool(words) and words[0] in _PYTHON

@@ -45,15 +45,18 @@ _TRIPLE_END = {
 }
 
 
-def without_magics(cell: str) -> str:
-    """`cell` as Python of the same length and the same lines. Not Python still, where it was not IPython either."""
+def as_python(cell: str) -> str | None:
+    """`cell` as Python of the same length and the same lines; None where it is neither Python nor IPython."""
     magic = _CELL_MAGIC.match(cell)
     if magic and not _PYTHON_CELLS.fullmatch(magic.group(1)):
         return blank(cell)
     if is_python(cell):
         return cell
-    kept = "".join(_replaced(cell, keep_timed=True))
-    return kept if is_python(kept) else "".join(_replaced(cell, keep_timed=False))
+    for keep_timed in (True, False) if "%" in cell else (False,):
+        python = "".join(_replaced(cell, keep_timed=keep_timed))
+        if is_python(python):
+            return python
+    return None
 
 
 def _replaced(cell: str, *, keep_timed: bool) -> Iterator[str]:

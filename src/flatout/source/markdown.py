@@ -9,8 +9,7 @@ from flatout.source.decoding import Decoded, decode_utf8
 from flatout.source.document import Kind, Place
 from flatout.source.edits import Edit, apply_edits
 from flatout.source.fences import Fenced, python_blocks
-from flatout.source.magics import without_magics
-from flatout.source.parsing import is_python
+from flatout.source.magics import as_python
 from flatout.source.text import SourceText
 
 _PROMPT = re.compile(r"[ \t]*(?:>>>|\.\.\.)(?: |$)")
@@ -41,7 +40,7 @@ class MarkdownDocument:
         skipped = []
         for fenced in python_blocks(lines):
             prompts, cut = _cut(lines, fenced)
-            texts = _texts(lines, cut, ipython=fenced.ipython)
+            texts = _texts(lines, cut)
             if texts is None:
                 skipped.append(Place(fenced.opening + 1, 1))
             else:
@@ -146,15 +145,11 @@ def _indentation(line: str, start: int) -> str:
     return match.group()
 
 
-def _texts(lines: list[str], cut: dict[int, int], *, ipython: bool) -> dict[int, str] | None:
+def _texts(lines: list[str], cut: dict[int, int]) -> dict[int, str] | None:
     """The code of each line of a block; None where it is not Python."""
-    texts = [lines[index][start:] for index, start in cut.items()]
-    joined = "\n".join(texts)
-    if not is_python(joined):
-        joined = without_magics(joined)
-        if not is_python(joined):
-            return None
-    return dict(zip(cut, joined.split("\n")))
+    code = "\n".join(lines[index][start:] for index, start in cut.items())
+    python = as_python(code)
+    return None if python is None else dict(zip(cut, python.split("\n")))
 
 
 def read_markdown(path: str, data: bytes) -> MarkdownDocument:

@@ -11,9 +11,9 @@ from flatout.errors import UnreadableFileError
 from flatout.source.decoding import Decoded, decode_utf8
 from flatout.source.document import Kind, Place
 from flatout.source.edits import Edit, apply_edits
-from flatout.source.magics import without_magics
+from flatout.source.magics import as_python
 from flatout.source.notebook_json import Cell, Piece, read_cells
-from flatout.source.parsing import blank, is_python
+from flatout.source.parsing import blank
 from flatout.source.text import SourceText
 
 _LINE_WITH_END = re.compile(r"[^\n]*\n|[^\n]+")
@@ -45,8 +45,8 @@ class NotebookDocument:
         at = 0
         for number, cell in cells:
             source = "".join(piece.text for piece in cell.pieces)
-            python = without_magics(source)
-            if not is_python(python):
+            python = as_python(source)
+            if python is None:
                 python = blank(source)
                 skipped.append(Place(1, 1, number))
             self._stretches.append(_Stretch(at, at + len(source), number, cell))
