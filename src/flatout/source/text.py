@@ -8,7 +8,7 @@ from bisect import bisect_right
 from functools import cached_property
 from typing import NamedTuple
 
-# The line ends of Python's tokenizer. str.splitlines knows more (form feed, U+2028), which would shift what follows.
+# The line ends of Python's tokenizer. str.splitlines knows more (form feed, U+2028), which would shift all after.
 LINE_END = re.compile(r"\r\n|\r|\n")
 
 
@@ -20,7 +20,7 @@ class Span(NamedTuple):
 
 
 class SourceText:
-    """Decoded source, byte order mark removed. Line ends are as in the file, so offsets are its text's."""
+    """Decoded source, byte order mark removed. Line ends are as in the file, so offsets are those of its text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
