@@ -1,4 +1,4 @@
-"""The packages that the rules are judged on: fetched by exact version from the Python package index, never committed."""
+"""The packages that the rules are judged on: fetched from the Python package index by version, never committed."""
 
 from __future__ import annotations
 

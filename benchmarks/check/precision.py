@@ -2,8 +2,8 @@
 
     python benchmarks/check/precision.py [--folder FOLDER] [--json OUT] [--todo OUT]
 
-Fetches the packages of corpora.toml (named ones, and ten that were chosen before a rule had been run on them) into
-FOLDER and checks them with the default rules, no settings and no suppressions of theirs read. The verdict on each
+Fetches the packages of corpora.toml (five named ones, and ten chosen before a rule had been run on them) into FOLDER
+and checks them with the default rules, no settings and no suppressions of theirs read. The verdict on each
 finding stands in verdicts.json: "true", "false" or "taste" with one line why, given by a reader who saw the code and the
 message and not the rule. A finding is known by package, file, code and the text of its line, so that moving it does not
 lose its verdict. `--todo` writes the findings that have none yet, with their code around them, for a reader.
@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import corpora
-from flatout import __version__
 from flatout.check.run import Request, check_paths
+
+from flatout import __version__
 
 HERE = Path(__file__).parent
 VERDICTS = HERE / "verdicts.json"
