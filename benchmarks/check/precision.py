@@ -4,8 +4,8 @@
 
 Fetches the packages of corpora.toml (five named ones, and ten chosen before a rule had been run on them) into FOLDER
 and checks them with the default rules, no settings and no suppressions of theirs read. The verdict on each
-finding stands in verdicts.json: "true", "false" or "taste" with one line why, given by a reader who saw the code and the
-message and not the rule. A finding is known by package, file, code and the text of its line, so that moving it does not
+finding stands in verdicts.json: "true", "false" or "taste" with one line why, given by a reader who saw code and
+message, not the rule. A finding is known by package, file, code and the text of its line, so that moving it does not
 lose its verdict. `--todo` writes the findings that have none yet, with their code around them, for a reader.
 
 Goals: at least 80 % of the findings true; no default rule with more than 3 false ones; at least 60 true ones.
