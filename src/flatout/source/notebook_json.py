@@ -43,7 +43,11 @@ def read_cells(text: str) -> Notebook:
     """The cells of a notebook of format 3 or 4. Raises ValueError where `text` is none, RecursionError if too deep."""
     cells: list[Cell] = []
     language, found = None, False
-    for key, at in _members(text, _skip_space(text, 0)):
+    start = _skip_space(text, 0)
+    # All of it is parsed once, so that below only what the format asks for has to be checked.
+    if (end := _after_value(text, start)) < len(text):
+        raise json.JSONDecodeError("Extra data", text, end)
+    for key, at in _members(text, start):
         if key == "metadata":
             language = _language(_decode(text, at)[0])
         elif key == "cells":
@@ -135,8 +139,6 @@ def _members(text: str, at: int) -> Iterator[tuple[str, int]]:
     """The name and the start of the value of each member of the object at `at`."""
     at = _past(text, at, "{")
     while not text.startswith("}", at):
-        if not text.startswith('"', at):
-            raise json.JSONDecodeError("Expecting a name", text, at)
         name, at = _decode(text, at)
         at = _past(text, _skip_space(text, at), ":")
         yield name, at

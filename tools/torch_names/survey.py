@@ -1,13 +1,11 @@
-"""Lists the public names of PyTorch, for the rule about names that do not exist.
+"""Lists the public names of the PyTorch that is installed here, for the rule about names that do not exist.
 
-Run by hand. First in an environment for each version, then once over all the lists:
+    python tools/torch_names/survey.py 2.13.json
 
-    python tools/torch_names.py survey 2.13.json
-    python tools/torch_names.py merge *.json src/flatout/check/data/torch_names.txt
-
-A survey imports every public module of torch and looks at what it holds. A name counts when any build could have it:
-one that is bound in a branch not taken here (`try: from torch._C import ...`) is listed too. What cannot be told is
-`open`, and nothing is ever said about names below it. The format of the merged file is told in its first lines.
+Run by hand, in an environment for each version; merge.py then makes one table of the lists. A survey imports every
+public module of torch and looks at what it holds. A name counts when any build could have it: one that is bound in a
+branch not taken here (`try: from torch._C import ...`) is listed too. What cannot be told is `open`, and nothing is ever
+said about names below it.
 """
 
 from __future__ import annotations
@@ -33,6 +31,11 @@ OPEN = (
     "torch.classes",
     "torch.version",
     "torch.ao.ns",
+    "torch.ao.quantization.backend_config",
+    "torch.ao.quantization.fx",
+    "torch.ao.quantization.pt2e",
+    "torch.ao.quantization.quantizer",
+    "torch.distributed.elastic",
     "torch.distributed.flight_recorder",
     "torch.fx.experimental",
     "torch.fx.passes",
@@ -40,17 +43,9 @@ OPEN = (
 )
 IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
-HEADER = """\
-# The public names of PyTorch and the versions that have them, made by tools/torch_names.py from the installed packages.
-# Line 0 (below): the versions. Then one line a module or class: its name; `:` and the line number of each base;
-# `*` if open (it may hold more than is listed); its members. A member: its name, `~` if it only passes through (an
-# import), `>n` if it is the module or class of line n, `+i` and `-i` for the first and the last version that has it,
-# counted from 0 (left out where these are the first and last of all).
-"""
 
-
-def is_open(name: str) -> bool:
-    return any(name == unseen or name.startswith(f"{unseen}.") for unseen in OPEN)
+def is_below(name: str, heads: tuple[str, ...]) -> bool:
+    return any(name == head or name.startswith(f"{head}.") for head in heads)
 
 
 def quietly(work: Any, *arguments: Any) -> Any:
@@ -71,7 +66,7 @@ def public_modules(torch: types.ModuleType) -> tuple[dict[str, Any], list[str]]:
         parent, path = queue.pop()
         for info in pkgutil.iter_modules(path):
             name = f"{parent}.{info.name}"
-            if info.name.startswith("_") or is_open(name):
+            if info.name.startswith("_") or is_below(name, OPEN):
                 continue
             module = quietly(importlib.import_module, name)
             if module is None:
@@ -82,7 +77,7 @@ def public_modules(torch: types.ModuleType) -> tuple[dict[str, Any], list[str]]:
                 queue.append((name, module.__path__))
     for name, module in list(sys.modules.items()):  # made in code, such as torch.cpu.amp or torch.return_types
         public = name.startswith("torch.") and not any(part.startswith("_") for part in name.split("."))
-        if public and not is_open(name) and module is not None:
+        if public and not is_below(name, OPEN) and module is not None:
             modules.setdefault(name, module)
     return modules, failed
 
@@ -211,7 +206,9 @@ class Survey:
         bases = [base for base in thing.__mro__[1:] if id(base) in self.class_name]
         own = {name for name in dir(thing) if not name.startswith("_")}
         tensor = self.modules["torch"].Tensor
-        if tensor not in bases and len(own & set(dir(tensor))) > len(own) / 2:  # torch.cuda.FloatTensor and its like
+        if (
+            thing is not tensor and tensor not in bases and len(own & set(dir(tensor))) > len(own) / 2
+        ):  # torch.cuda.FloatTensor and its like
             bases.append(tensor)
         own -= {name for base in bases for name in dir(base)}
         serving = hasattr(type(thing), "__getattr__") and type(thing).__module__.startswith("torch")
@@ -245,76 +242,7 @@ def survey(path: str) -> None:
     print(made.version, len(made.scopes), "scopes", sum(len(s["members"]) for s in made.scopes.values()), "members")
 
 
-class Merge:
-    """The surveys of all versions as one: what a scope holds, and since and until when."""
-
-    def __init__(self, surveys: list[dict[str, Any]]) -> None:
-        self.versions = [".".join(made["torch"].split(".")[:2]) for made in surveys]
-        self.scopes = [made["scopes"] for made in surveys]
-        self.parent: dict[str, str] = {}
-        self.join_renamed()
-
-    def name(self, scope: str) -> str:
-        """The name under which a scope is kept: the same for a class that was moved between versions."""
-        while scope in self.parent:
-            scope = self.parent[scope]
-        return scope
-
-    def join_renamed(self) -> None:
-        """A member that is one class in one version and one of another name in the next is one class throughout."""
-        modules = {name for scopes in self.scopes for name in scopes if name.rpartition(".")[2].islower()}
-        last: dict[tuple[str, str], str] = {}
-        for scopes in self.scopes:
-            for scope, held in scopes.items():
-                for member, entry in held["members"].items():
-                    target = entry and entry[0]
-                    if target is None or target in modules:
-                        continue
-                    one, other = self.name(last.setdefault((scope, member), target)), self.name(target)
-                    if one != other:
-                        short, long = sorted((one, other), key=lambda path: (path.count("."), path))
-                        self.parent[long] = short
-
-    def lines(self) -> list[str]:
-        merged: dict[str, dict[str, Any]] = {}
-        for version, scopes in enumerate(self.scopes):
-            for name, held in scopes.items():
-                into = merged.setdefault(self.name(name), {"bases": {}, "open": False, "members": {}})
-                into["open"] |= held["open"]
-                into["bases"].update(dict.fromkeys(map(self.name, held["bases"])))
-                for member, entry in held["members"].items():
-                    target, passing = entry or (None, False)
-                    known = into["members"].get(member)
-                    first = known[2] if known else version
-                    into["members"][member] = (target and self.name(target), passing, first, version)
-        numbers = {name: number for number, name in enumerate(sorted(merged), 1)}
-        return [" ".join(self.versions), *(self.line(name, merged[name], numbers) for name in sorted(merged))]
-
-    def line(self, name: str, held: dict[str, Any], numbers: dict[str, int]) -> str:
-        bases = "".join(f":{numbers[base]}" for base in held["bases"] if base in numbers and base != name)
-        words = [f"{name}{bases}{'*' if held['open'] else ''}"]
-        for member, (target, passing, first, last) in sorted(held["members"].items()):
-            since = f"+{first}" if first else ""
-            until = f"-{last}" if last < len(self.versions) - 1 else ""
-            known = f">{numbers[target]}" if target in numbers and not passing else ""
-            words.append(f"{member}{'~' if passing else ''}{known}{since}{until}")
-        return " ".join(words)
-
-
-def merge(sources: list[str], path: str) -> None:
-    surveys = []
-    for source in sources:
-        with open(source, encoding="utf-8") as stream:
-            surveys.append(json.load(stream))
-    surveys.sort(key=lambda made: tuple(map(int, made["torch"].split(".")[:2])))
-    with open(path, "w", encoding="utf-8") as stream:
-        stream.write(HEADER + "\n".join(Merge(surveys).lines()) + "\n")
-
-
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["survey"] and len(sys.argv) == 3:
-        survey(sys.argv[2])
-    elif sys.argv[1:2] == ["merge"] and len(sys.argv) > 3:
-        merge(sys.argv[2:-1], sys.argv[-1])
-    else:
-        sys.exit(inspect.cleandoc(__doc__))
+    if len(sys.argv) != 2:
+        sys.exit(inspect.cleandoc(__doc__ or ""))
+    survey(sys.argv[1])
