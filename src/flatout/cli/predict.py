@@ -76,7 +76,7 @@ def predict(
     from flatout.cli.consoles import report_console
     from flatout.cli.outputs import recording_paths
     from flatout.launch import Target
-    from flatout.report import print_prediction
+    from flatout.report.terminal import print_prediction
     from flatout.virtual.dry_run import DryRun, Job
     from flatout.virtual.dry_run import predict as predict_all
 
@@ -151,7 +151,7 @@ def _misplaced(prediction: Prediction) -> str:
 
 
 def _write(prediction: Prediction, json: str | None) -> None:
-    from flatout.report import json_text, write_json
+    from flatout.report.json_file import json_text, write_json
 
     if json == "-":
         sys.stdout.write(json_text(prediction))
