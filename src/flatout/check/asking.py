@@ -2,7 +2,8 @@
 
     check_data(job, data) -> FileResult
 
-Nothing that a file holds, and no mistake in a rule, comes out of here as an exception: it becomes the result's one-line error.
+Nothing that a file holds, and no mistake in a rule, comes out of here as an exception: it becomes the result's one-line
+error.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from flatout.findings import Finding, Remedy
 from flatout.source import SourceText, Span
 from flatout.source.document import Document, read_document
 from flatout.source.plain import read_plain
-
 
 TOO_DEEP = "nested too deeply to be checked; split the expression, or leave the file out"
 
@@ -136,7 +136,9 @@ def _diagnosis(document: Document, rule: Rule, hit: Hit, span: Span, job: Job) -
     fix = None
     if hit.fix is not None and rule.code not in job.unfixed:
         edits = tuple(
-            PlacedEdit(edit.start, edit.end, edit.content, _position(document, edit.start), _position(document, edit.end))
+            PlacedEdit(
+                edit.start, edit.end, edit.content, _position(document, edit.start), _position(document, edit.end)
+            )
             for edit in sorted(hit.fix.edits)
         )
         fix = PlacedFix(hit.fix.message, hit.fix.applicability, edits)

@@ -1,6 +1,6 @@
 """Files one after the other, in this process.
 
-    check_jobs(jobs) -> Iterator[FileResult]
+check_jobs(jobs) -> Iterator[FileResult]
 """
 
 from __future__ import annotations

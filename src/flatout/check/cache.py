@@ -4,8 +4,9 @@
     cache.get(digest, file) -> FileResult | None
     cache.save(results)
 
-As ruff and mypy do, the folder lies in the project, says to Git and to backups that it is not theirs, and may be deleted at any
-time. A file of another version, or a damaged one, is as none; where nothing can be written, nothing is kept.
+As ruff and mypy do, the folder lies in the project, says to Git and to backups that it is not theirs, and may be
+deleted at any time. A file of another version, or a damaged one, is as none; where nothing can be written, nothing is
+kept.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Cache:
 
 
 def _fingerprint() -> str:
-    """Changes with Python, whose parser decides, and with this package, which while it is worked on keeps its version."""
+    """Changes with Python, whose parser decides, and with this package, whose version stays while it is worked on."""
     package = Path(__file__).parents[1]
     seen = hashlib.blake2b(sys.version.encode(), digest_size=6)
     for part in ("check", "source", "findings"):

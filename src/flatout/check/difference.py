@@ -1,6 +1,6 @@
 """What fixes would change, as a unified diff.
 
-    file_diff(job, before, after) -> str
+file_diff(job, before, after) -> str
 """
 
 from __future__ import annotations

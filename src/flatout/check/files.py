@@ -2,9 +2,9 @@
 
     find_files(["src", "train.py"], projects, with_text=False) -> Found(files, missing)
 
-Below a folder: Python, notebooks and Markdown, and (`with_text`) requirements, Dockerfiles, TOML and YAML. A file that is
-named is always among them. Links to folders are not followed, so none can lead in circles; virtual environments are left out
-by what they are, not by name.
+Below a folder: Python, notebooks and Markdown, and (`with_text`) requirements, Dockerfiles, TOML and YAML. A file that
+is named is always among them. Links to folders are not followed, so none can lead in circles; virtual environments are
+left out by what they are, not by name.
 """
 
 from __future__ import annotations

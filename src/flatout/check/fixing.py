@@ -2,8 +2,8 @@
 
     fix_data(job, data, unsafe=False) -> Fixed(data, result, applied, dropped)
 
-In rounds, until a round changes nothing: of fixes that overlap the first is made and the others wait for the next round, where
-they are looked for anew. A fix that would leave text that is not Python is dropped, and said.
+In rounds, until a round changes nothing: of fixes that overlap the first is made and the others wait for the next
+round, where they are looked for anew. A fix that would leave text that is not Python is dropped, and said.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Key = tuple[str, tuple[tuple[str, str], ...]]  # a fix, told so that it is known
 
 
 class Fixed(NamedTuple):
-    """A file after its fixes. `applied`: the diagnoses that were fixed; `dropped`: what was not done and why, in lines."""
+    """A file after its fixes. `applied`: the diagnoses that were fixed; `dropped`: lines on what was not done."""
 
     data: bytes
     result: FileResult
@@ -132,11 +132,10 @@ def _key(diagnosis: Diagnosis, text: str) -> Key:
 
 
 def _meets(edit: Edit, taken: Sequence[Edit]) -> bool:
-    """Whether `edit` overlaps one of `taken` that is not the same. Insertions at one place do: their order would be chance."""
+    """Whether `edit` overlaps another one of `taken`. Insertions at one place do: their order would be chance."""
     number = bisect_left(taken, edit)
     return any(
-        other != edit
-        and ((edit.start < other.end and other.start < edit.end) or edit.start == other.start)
+        other != edit and ((edit.start < other.end and other.start < edit.end) or edit.start == other.start)
         for other in taken[max(0, number - 1) : number + 2]
     )
 

@@ -1,7 +1,7 @@
 """What is to be done with one file, and the rules that it takes.
 
-    Job(path, shown, kind, is_test, torch, rules, unfixed)
-    rule_set(codes, in_tests).concern(data, kind) -> bool
+Job(path, shown, kind, is_test, torch, rules, unfixed)
+rule_set(codes, in_tests).concern(data, kind) -> bool
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """File patterns as in ruff's `exclude`: `build`, `*.gen.py`, `docs/*`, `**/vendor`.
 
-A pattern without a slash is held against each name, one with a slash against the path from the root; either also takes in
-all that lies below what it names.
+A pattern without a slash is held against each name, one with a slash against the path from the root; either also takes
+in all that lies below what it names.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     Projects(overrides, isolated=False).of("/abs/folder") -> Project
 
-Settings are those of the nearest pyproject.toml with a [tool.flatout.check]; the version is what the nearest folder says that
-says one. Both look no higher than the repository.
+Settings are those of the nearest pyproject.toml with a [tool.flatout.check]; the version is what the nearest folder
+says that says one. Both look no higher than the repository.
 """
 
 from __future__ import annotations

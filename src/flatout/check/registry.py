@@ -1,8 +1,8 @@
 """The rules there are: every module of `flatout.check.rules` has a `RULE`.
 
-    all_rules() -> tuple[Rule, ...]     by code
-    find_rule("fo101") -> Rule          by code or name
-    matching("FO1") -> frozenset[str]   the codes that a selector stands for
+all_rules() -> tuple[Rule, ...]     by code
+find_rule("fo101") -> Rule          by code or name
+matching("FO1") -> frozenset[str]   the codes that a selector stands for
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a check has found, as it goes between processes, into the cache and to reports.
 
-    FileResult(file, diagnoses, error, digest)
-    Diagnosis(finding, fix, excerpt, reads)
-    CheckResult(files_checked, torch, files)
+FileResult(file, diagnoses, error, digest)
+Diagnosis(finding, fix, excerpt, reads)
+CheckResult(files_checked, torch, files)
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PlacedFix(msgspec.Struct, frozen=True):
 
 
 class Excerpt(msgspec.Struct, frozen=True):
-    """The lines around a finding. `caret_column` (from 0) and `caret_length` count characters of its line as given here."""
+    """The lines around a finding. `caret_column` (from 0) and `caret_length` count characters of the line shown."""
 
     first_line: int
     lines: tuple[str, ...]

@@ -40,8 +40,8 @@ class Rule:
     """One kind of mistake: its code (shared with `explain`), its name, and how it is found.
 
     `needs`: words of which at least one stands in every file that the rule can find something in; a file without any is
-    not given to the rule. `in_tests`: also asked of test files, which may be slow but not wrong. `reads`: Python source, or
-    the text of project files.
+    not given to the rule. `in_tests`: also asked of test files, which may be slow but not wrong. `reads`: Python
+    source, or the text of project files.
     """
 
     code: str

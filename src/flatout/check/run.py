@@ -1,7 +1,7 @@
 """A whole check: paths in, results out, in the same order whatever did the work.
 
-    check_paths(Request(paths=("src",))) -> Checked(result, jobs)
-    check_text(Request(...), data, "train.py") -> Checked         one text that is in no file, as from standard input
+check_paths(Request(paths=("src",))) -> Checked(result, jobs)
+check_text(Request(...), data, "train.py") -> Checked         one text that is in no file, as from standard input
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Request(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """The result, and for each file that has something to say the job that it came from, to be done again after a fix."""
+    """The result, and the job of each file that has something to say, to be done again after a fix."""
 
     result: CheckResult
     jobs: dict[str, Job]
@@ -57,7 +57,7 @@ def check_paths(request: Request) -> Checked:
 
 
 def check_text(request: Request, data: bytes, name: str) -> Checked:
-    """Check `data` as if it were the file `name`, which need not exist. Raises UsageError where the settings are wrong."""
+    """Check `data` as if it were the file `name`, which need not exist. Raises UsageError as `check_paths` does."""
     projects = Projects(request.overrides, isolated=request.isolated)
     path = os.path.abspath(name)
     project = projects.of(os.path.dirname(path))
@@ -79,9 +79,7 @@ def _checked(results: Sequence[FileResult], jobs: Sequence[Job]) -> Checked:
     versions = {job.torch for job in jobs}
     told = tuple(result for result in results if result.diagnoses or result.error)
     names = {result.file for result in told}
-    result = CheckResult(
-        files_checked=len(jobs), torch=versions.pop() if len(versions) == 1 else None, files=told
-    )
+    result = CheckResult(files_checked=len(jobs), torch=versions.pop() if len(versions) == 1 else None, files=told)
     return Checked(result, {job.shown: job for job in jobs if job.shown in names})
 
 

@@ -2,8 +2,8 @@
 
     select_rules([Layer(select=("FO1",)), Layer(ignore=("FO101",))]) -> frozenset of codes
 
-As with ruff, a layer that has `select` starts from nothing; in a layer the longer selector wins, and `ignore` where both
-are as long. Without any `select`, the rules that are on by default are asked.
+As with ruff, a layer that has `select` starts from nothing; in a layer the longer selector wins, and `ignore` where
+both are as long. Without any `select`, the rules that are on by default are asked.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ from flatout.check.versions import TorchVersion, parse_version
 from flatout.errors import UsageError
 
 TABLE = "[tool.flatout.check]"
-# Folders that hold no source of one's own; hidden ones are among them. Version control's, tools' and builders' usual names.
+# Folders that hold no source of one's own; hidden ones are among them. Version control's, tools' and builders' usual
+# names.
 DEFAULT_EXCLUDE = (
     ".*",
     "__pycache__",
@@ -107,9 +108,10 @@ def parse_toml(text: str, source: str) -> dict[str, Any]:
     from flatout.check.toml import TOMLDecodeError, loads
 
     try:
-        return loads(text)
+        tables: dict[str, Any] = loads(text)
     except TOMLDecodeError as error:
         raise UsageError(f"{source}: not valid TOML: {error}") from error
+    return tables
 
 
 def parse_settings(table: dict[str, Any], *, root: str, source: str) -> Settings:

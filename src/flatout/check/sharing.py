@@ -1,6 +1,6 @@
 """Work shared among processes where it is worth their start.
 
-    run_jobs(jobs, sizes) -> list[FileResult]      in the order of the jobs, whoever did them
+run_jobs(jobs, sizes) -> list[FileResult]      in the order of the jobs, whoever did them
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def run_jobs(jobs: Sequence[Job], sizes: Sequence[int]) -> list[FileResult]:
     finally:
         for worker in workers:
             worker.__exit__()
-    _finish(jobs, [share for share in shares[1:]], results)
+    _finish(jobs, list(shares[1:]), results)
     return [result for result in results if result is not None]
 
 

@@ -3,9 +3,9 @@
     Suppressions.of(text, kind) -> Suppressions | None       None: nothing in it looks like one
     suppressions.hide(rule, first_line, last_line) -> bool
 
-`# flatout: ignore[FO101]` (or a rule's name, or the start of a code; without brackets: all), `# noqa: FO101`, bare `# noqa`, on
-the finding's first line or the last of its statement; `# flatout: ignore-file[FO101]` anywhere for the whole file. In Markdown
-and other text the comment may be HTML's.
+`# flatout: ignore[FO101]` (or a rule's name, or the start of a code; without brackets: all), `# noqa: FO101`, bare `#
+noqa`, on the finding's first line or the last of its statement; `# flatout: ignore-file[FO101]` anywhere for the whole
+file. In Markdown and other text the comment may be HTML's.
 """
 
 from __future__ import annotations

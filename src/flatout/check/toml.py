@@ -1,4 +1,4 @@
-"""TOML, from the standard library where that has it. A module of its own, so that it is loaded only for who needs it."""
+"""TOML, from the standard library where that has it; loaded only where there is some."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ import sys
 if sys.version_info >= (3, 11):
     from tomllib import TOMLDecodeError, loads
 else:
-    from tomli import TOMLDecodeError, loads
+    from tomli import TOMLDecodeError, loads  # type: ignore[import-not-found, unused-ignore]
 
 __all__ = ["TOMLDecodeError", "loads"]

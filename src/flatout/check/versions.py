@@ -1,11 +1,12 @@
-"""The PyTorch that a project asks for: the lowest version that it admits, so that no rule speaks of what is not so there.
+"""The PyTorch that a project asks for: the lowest version that it admits, so that no rule speaks of what is not so
+there.
 
     parse_version("2.6.1") -> (2, 6)
     lowest(">=2.1,<3") -> (2, 1)             of a requirement's specifiers, PEP 440, conda and poetry; None: any
     asked_in(Path("project")) -> (2, 1)      what the files of one folder say; None: nothing
 
-A file that declares what is admitted (pyproject.toml, setup.cfg, setup.py, requirements, environment) goes before one that
-locks what is installed, and the first that names a version decides.
+A file that declares what is admitted (pyproject.toml, setup.cfg, setup.py, requirements, environment) goes before one
+that locks what is installed, and the first that names a version decides.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ TorchVersion = tuple[int, int]
 
 _VERSION = re.compile(r"[vV]?(?:\d+!)?(\d+)(?:\.(\d+))?")
 # One condition on a version. PEP 440's, and `^`, `~` (poetry), `=` (conda); conda's build string follows a second `=`.
-_CONDITION = re.compile(r"(===|==|~=|>=|<=|!=|>|<|\^|~|=)?\s*[vV]?(\d[\w.*+!]*)")
+_CONDITION = re.compile(r"(===|==|~=|>=|<=|!=|>|<|\^|~|=|(?<![\w./-]))\s*[vV]?(\d[\w.*+!]*)(?:=[\w.*]+)?")
+_REST = re.compile(r"@|\s--?\w")  # a place to install from, options of pip
 # `torch`, `pytorch` at the start of a requirement: conditions follow. Not `torchvision`, `torch-geometric`, `torch.nn`.
 _REQUIREMENT = re.compile(
     r"^\s*(?:-\s*)?[\"']?(?:pytorch::|conda-forge::|nvidia::|defaults::)?(?:py)?torch(?![\w.-])\s*(?:\[[^\]]*\])?\s*\(?([^;#\"')\n]*)",
@@ -46,7 +48,7 @@ def lowest(conditions: str) -> TorchVersion | None:
         lower = [lowest(part) for part in conditions.split("||")]
         return min((bound for bound in lower if bound), default=None) if all(lower) else None
     bounds = []
-    for operator, version in _CONDITION.findall(conditions.partition("@")[0]):
+    for operator, version in _CONDITION.findall(_REST.split(conditions)[0]):
         parsed = parse_version(version)
         if parsed and operator not in ("<", "<=", "!="):
             bounds.append(parsed)
@@ -141,8 +143,7 @@ def _declared(tables: dict[str, Any]) -> Iterator[str]:
 
 def _table(tables: dict[str, Any], *keys: str) -> dict[str, Any]:
     """The table at `keys`; an empty one where something else, or nothing, stands there."""
+    found: Any = tables
     for key in keys:
-        tables = tables.get(key, {})
-        if not isinstance(tables, dict):
-            return {}
-    return tables
+        found = found.get(key) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}

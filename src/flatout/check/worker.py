@@ -1,7 +1,7 @@
 """A helper process that checks a share of the files: jobs come in on standard input, results go out as they are made.
 
-A process of our own rather than `multiprocessing`: it needs no fork, no semaphores, no importable `__main__`, starts without
-`site`, and where one dies it is known on which file.
+A process of our own rather than `multiprocessing`: it needs no fork, no semaphores, no importable `__main__`, starts
+without `site`, and where one dies it is known on which file.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from flatout import __version__
-from flatout.cli import gpus, predict
+from flatout.cli import check, gpus, predict, rule
 from flatout.cli.predict import INTERRUPTED
 from flatout.errors import FlatoutError, UsageError
 
@@ -24,6 +24,8 @@ app = typer.Typer(
 )
 # The script's own options must reach the script, so nothing after its path is read here.
 app.command("predict", context_settings={"allow_interspersed_args": False})(predict.predict)
+app.command("check")(check.check)
+app.command("rule")(rule.rule)
 app.command("gpus")(gpus.gpus)
 
 

@@ -34,7 +34,9 @@ def read_plain(path: str, data: bytes) -> PlainDocument:
     try:
         text = data[len(mark) :].decode()
     except UnicodeDecodeError as error:
-        raise UnreadableFileError(f"{path}: not UTF-8 text (byte {error.start + len(mark)}); save it as UTF-8") from error
+        raise UnreadableFileError(
+            f"{path}: not UTF-8 text (byte {error.start + len(mark)}); save it as UTF-8"
+        ) from error
     if "\0" in text:
         raise UnreadableFileError(f"{path}: holds NUL bytes, so it is not text; leave it out")
     return PlainDocument(text, mark)

@@ -14,7 +14,7 @@ _NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def render(result: CheckResult, options: Options) -> str:
-    """The whole document. Where nothing was found there is one passed case, for servers that take none for a failure."""
+    """The whole document. Where nothing was found there is one passed case: some servers take none for a failure."""
     cases = sum(len(file.diagnoses) + (file.error is not None) for file in result.files)
     failures = len(result.diagnoses)
     lines = [
@@ -46,9 +46,9 @@ def _case(diagnosis: Diagnosis) -> list[str]:
     text = f"{place(finding)}: {finding.message}"
     if finding.remedy is not None and finding.remedy.text:
         text += f"\nhelp: {finding.remedy.text}"
-    where = f'file={_attribute(finding.file)} line="{finding.line}"'
+    file, name = _attribute(finding.file), _attribute(f"{finding.code} {finding.name}")
     return [
-        f"    <testcase classname={_attribute(finding.file)} name={_attribute(f'{finding.code} {finding.name}')} {where}>",
+        f'    <testcase classname={file} name={name} file={file} line="{finding.line}">',
         f'      <failure type="{finding.severity}" message={_attribute(finding.message)}>{_text(text)}</failure>',
         "    </testcase>",
     ]

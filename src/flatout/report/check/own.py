@@ -17,7 +17,7 @@ class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
-    """`torch`: the oldest PyTorch that the project admits, by which it was judged; None: not known, or not one for all."""
+    """`torch`: the oldest PyTorch that is admitted, by which was judged; None: not known, or not one for all."""
 
     schema: str = "flatout.check/1"
     flatout: str = __version__

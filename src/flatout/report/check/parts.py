@@ -63,7 +63,7 @@ def summary(result: CheckResult, *, unsafe: bool, fixed: int = 0) -> list[str]:
 
 
 def statistics(diagnoses: Sequence[Diagnosis], unsafe: bool) -> list[str]:
-    """One line a rule: how often, its code, whether all of its findings can be fixed, its name; the most frequent first."""
+    """One line a rule, the most frequent first: how often, its code, whether all can be fixed, its name."""
     groups: dict[tuple[str, str], list[Diagnosis]] = {}
     for diagnosis in diagnoses:
         groups.setdefault((diagnosis.finding.code, diagnosis.finding.name), []).append(diagnosis)
