@@ -77,7 +77,7 @@ def _job(file: SourceFile) -> Job:
 
 def _checked(results: Sequence[FileResult], jobs: Sequence[Job]) -> Checked:
     versions = {job.torch for job in jobs}
-    told = tuple(result for result in results if result.diagnoses or result.error)
+    told = tuple(sorted((one for one in results if one.diagnoses or one.error), key=lambda one: one.file))
     names = {result.file for result in told}
     result = CheckResult(files_checked=len(jobs), torch=versions.pop() if len(versions) == 1 else None, files=told)
     return Checked(result, {job.shown: job for job in jobs if job.shown in names})

@@ -21,44 +21,55 @@ MOST_PROCESSES = 16
 
 def run_jobs(jobs: Sequence[Job], sizes: Sequence[int]) -> list[FileResult]:
     """The result of each job. `sizes`: of the files, in bytes, for an even share."""
-    shares = _shares(sizes, _process_count(sum(sizes)))
-    results: list[FileResult | None] = [None] * len(jobs)
+    own, *others = _shares(sizes, _process_count(sum(sizes)))
+    results: dict[int, FileResult] = {}
+    workers: list[tuple[Worker, list[int]]] = []
+    threads: list[threading.Thread] = []
     try:
-        workers = [Worker([jobs[number] for number in share]) for share in shares[1:]]
-    except OSError:  # no more processes may be started
-        workers = []
-        shares = [range(len(jobs))]
-    threads = [
-        threading.Thread(target=_collect, args=(worker, share, results), daemon=True)
-        for worker, share in zip(workers, shares[1:])
-    ]
-    try:
-        for thread in threads:
-            thread.start()
-        for number, result in zip(shares[0], check_jobs([jobs[number] for number in shares[0]])):
-            results[number] = result
+        for share in others:
+            try:
+                worker = Worker([jobs[number] for number in share])
+            except OSError:  # no more processes may be started
+                own += share
+                continue
+            workers.append((worker, share))
+            threads.append(threading.Thread(target=_collect, args=(worker, share, results), daemon=True))
+            threads[-1].start()
+        _check_here(jobs, own, results)
         for thread in threads:
             thread.join()
     finally:
-        for worker in workers:
-            worker.__exit__()
-    _finish(jobs, list(shares[1:]), results)
-    return [result for result in results if result is not None]
+        for worker, _ in workers:
+            worker.end()
+    for worker, share in workers:
+        _finish(worker, jobs, share, results)
+    return [results[number] for number in range(len(jobs))]
 
 
-def _collect(worker: Worker, share: Sequence[int], results: list[FileResult | None]) -> None:
+def _collect(worker: Worker, share: Sequence[int], results: dict[int, FileResult]) -> None:
     for number, result in zip(share, worker.results()):
         results[number] = result
 
 
-def _finish(jobs: Sequence[Job], shares: Sequence[Sequence[int]], results: list[FileResult | None]) -> None:
-    """Where a helper died, the file that it had in hand is told, and the rest of its share is checked here."""
-    for share in shares:
-        left = [number for number in share if results[number] is None]
+def _check_here(jobs: Sequence[Job], share: Sequence[int], results: dict[int, FileResult]) -> None:
+    for number, result in zip(share, check_jobs([jobs[number] for number in share])):
+        results[number] = result
+
+
+def _finish(worker: Worker, jobs: Sequence[Job], share: Sequence[int], results: dict[int, FileResult]) -> None:
+    """Where a helper died, the file that it had in hand is told, and another helper goes on with the rest."""
+    left = [number for number in share if number not in results]
+    while left and worker.ready:
+        results[left[0]] = FileResult(jobs[left[0]].shown, error="the process that checked it died; leave the file out")
+        left = left[1:]
         if left:
-            results[left[0]] = FileResult(jobs[left[0]].shown, error="the process that checked it died; leave it out")
-            for number, result in zip(left[1:], check_jobs([jobs[number] for number in left[1:]])):
-                results[number] = result
+            worker = Worker([jobs[number] for number in left])
+            try:
+                _collect(worker, left, results)
+            finally:
+                worker.end()
+            left = [number for number in left if number not in results]
+    _check_here(jobs, left, results)
 
 
 def _process_count(size_bytes: int) -> int:
@@ -66,7 +77,7 @@ def _process_count(size_bytes: int) -> int:
     return max(1, min(cores, MOST_PROCESSES, 1 + size_bytes // BYTES_WORTH_A_WORKER))
 
 
-def _shares(sizes: Sequence[int], count: int) -> list[Sequence[int]]:
+def _shares(sizes: Sequence[int], count: int) -> list[list[int]]:
     """The numbers of the jobs in `count` shares of about the same size: the largest first, to who has the least."""
     shares: list[list[int]] = [[] for _ in range(count)]
     loads = [0] * count

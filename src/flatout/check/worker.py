@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import BinaryIO
 
 import msgspec
@@ -20,14 +21,16 @@ from flatout.check.jobs import Job
 from flatout.check.result import FileResult
 
 _LENGTH_BYTES = 8
+_READY = b"ready"
 _START = "import sys; sys.path[:] = {path!r}; from flatout.check.worker import main; main({package!r})"
 
 
 class Worker:
-    """A helper process with its share. Use it as a context: it is gone afterwards."""
+    """A helper process with its share, which lives until `end`."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self.jobs = tuple(jobs)
+        self.ready = False  # whether it has started well: then it is a file's fault where it dies
         code = _START.format(path=[os.path.abspath(entry) for entry in sys.path], package=registry.PACKAGE)
         self._process = subprocess.Popen(
             [sys.executable, "-E", "-S", "-s", "-c", code],
@@ -36,12 +39,14 @@ class Worker:
             stderr=subprocess.DEVNULL,
         )
 
-    def __enter__(self) -> Worker:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def end(self) -> None:
+        """Whatever it is doing, it is gone afterwards."""
         self._process.kill()
-        self._process.communicate()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            with suppress(OSError):  # what was not sent any more
+                pipe.close()
 
     def results(self) -> Iterator[FileResult]:
         """The results in the order of the jobs: fewer than there are jobs where the process died."""
@@ -53,6 +58,7 @@ class Worker:
             stdin.close()
         except OSError:
             return  # it died at once
+        self.ready = stdout.read(len(_READY)) == _READY
         decoder = msgspec.msgpack.Decoder(FileResult)
         while len(head := stdout.read(_LENGTH_BYTES)) == _LENGTH_BYTES:
             size = int.from_bytes(head, "little")
@@ -70,6 +76,8 @@ def main(package: str) -> None:
     registry.PACKAGE = package
     jobs = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=tuple[Job, ...])
     out: BinaryIO = sys.stdout.buffer
+    out.write(_READY)
+    out.flush()
     for result in check_jobs(jobs):
         body = msgspec.msgpack.encode(result)
         out.write(len(body).to_bytes(_LENGTH_BYTES, "little") + body)
