@@ -20,8 +20,7 @@ from flatout.check.rule import Hit, Rule, TextFile
 from flatout.check.suppress import Suppressions
 from flatout.errors import UnreadableFileError
 from flatout.findings import Finding, Remedy
-from flatout.source import SourceText, Span
-from flatout.source.document import Document, read_document
+from flatout.source import Document, SourceText, Span, read_document
 from flatout.source.plain import read_plain
 
 TOO_DEEP = "nested too deeply to be checked; split the expression, or leave the file out"
@@ -153,7 +152,7 @@ def _diagnosis(document: Document, rule: Rule, hit: Hit, span: Span, job: Job) -
         end_line=end.line,
         end_column=end.column,
         cell=start.cell,
-        evidence=hit.evidence,
+        evidence=dict(hit.evidence),
         remedy=Remedy(text=hit.remedy, safe=hit.fix is not None and hit.fix.applicability == "safe"),
     )
     return Diagnosis(finding, excerpt(document, span), fix, rule.reads)

@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterator
 
 from flatout.check.jobs import Job
-from flatout.source.document import Document, read_document
+from flatout.source import Document, read_document
 from flatout.source.text import LINE_END
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from flatout.check.result import Excerpt
-from flatout.source import Span
-from flatout.source.document import Document
+from flatout.source import Document, Span
 
 CONTEXT_LINES = 2
 _LONGEST = 300  # characters of a line that are kept; of a longer one, those around the finding

@@ -12,18 +12,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from flatout import source
 from flatout.check.projects import Project, Projects
+from flatout.source import Kind
 
-FileKind = Literal["python", "notebook", "markdown", "text"]
-
-_KINDS: dict[str, FileKind] = {
+_KINDS: dict[str, Kind] = {
     ".py": "python",
     ".pyw": "python",
-    ".ipynb": "notebook",
-    ".md": "markdown",
-    ".markdown": "markdown",
     ".yml": "text",
     ".yaml": "text",
 }
@@ -41,7 +38,7 @@ class SourceFile(NamedTuple):
 
     path: str
     shown: str
-    kind: FileKind
+    kind: Kind
     project: Project
     is_test: bool
 
@@ -53,15 +50,18 @@ class Found(NamedTuple):
     missing: tuple[tuple[str, str], ...]
 
 
-def kind_of(name: str) -> FileKind | None:
+def kind_of(name: str) -> Kind | None:
     """What a file of that name holds; None where that is nothing to check."""
     kind = _KINDS.get(os.path.splitext(name)[1].lower())
-    if kind is None and _TEXT_NAMES.fullmatch(name):
+    if kind is not None:
+        return kind
+    if _TEXT_NAMES.fullmatch(name):
         return "text"
-    return kind
+    held = source.kind_of(name)
+    return held if held != "python" else None
 
 
-def source_file(path: str, shown: str, kind: FileKind, project: Project) -> SourceFile:
+def source_file(path: str, shown: str, kind: Kind, project: Project) -> SourceFile:
     """The file at `path` (absolute)."""
     return SourceFile(path, shown, kind, project, is_test_file(path, project.root))
 

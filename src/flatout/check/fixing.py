@@ -17,8 +17,8 @@ from typing import NamedTuple
 from flatout.check.asking import check_data
 from flatout.check.jobs import Job
 from flatout.check.result import Diagnosis, FileResult, PlacedFix
-from flatout.source import Edit, apply_edits
-from flatout.source.document import Document, read_document
+from flatout.errors import UnreadableFileError
+from flatout.source import Document, Edit, apply_edits, read_document
 from flatout.source.plain import read_plain
 
 MOST_ROUNDS = 10
@@ -47,7 +47,10 @@ def fix_data(job: Job, data: bytes, *, unsafe: bool = False) -> Fixed:
     result = check_data(job, data)
     for _ in range(MOST_ROUNDS):
         wanted = [one for one in result.diagnoses if is_applicable(one.fix, unsafe=unsafe)]
-        made, data = _round(job, data, wanted, dropped)
+        try:
+            made, data = _round(job, data, wanted, dropped)
+        except UnreadableFileError as error:  # an encoding that cannot carry the edits
+            return Fixed(data, result, tuple(applied), (*dropped.values(), str(error)))
         if not made:
             return Fixed(data, result, tuple(applied), tuple(dropped.values()))
         applied += made
@@ -92,17 +95,24 @@ def _choose(
     taken: list[Edit] = []  # sorted, none overlaps another
     for diagnosis in sorted(wanted, key=_start):
         edits = _edits(diagnosis)
-        if edits and _key(diagnosis, text) not in dropped and not any(_meets(edit, taken) for edit in edits):
+        key = _key(diagnosis, text)
+        if not edits or key in dropped or any(_meets(edit, taken) for edit in edits):
+            continue
+        if not all(document.holds(edit) for edit in edits):
+            dropped[key] = _not_made(diagnosis, shown, "for it reaches beyond its block of code")
+        else:
             candidates.append((diagnosis, edits))
             for edit in edits:
                 if edit not in taken[bisect_left(taken, edit) :][:1]:
                     insort(taken, edit)
     kept: list[Candidate] = []
     for diagnosis, _ in _breaking(text, candidates, kept, parse):
-        line = diagnosis.finding.line
-        reason = f"the fix of {diagnosis.finding.code} was not made, for it would not leave valid Python"
-        dropped[_key(diagnosis, text)] = f"{shown}:{line}: {reason}"
+        dropped[_key(diagnosis, text)] = _not_made(diagnosis, shown, "for it would not leave valid Python")
     return [diagnosis for diagnosis, _ in kept], tuple(sorted({edit for _, edits in kept for edit in edits}))
+
+
+def _not_made(diagnosis: Diagnosis, shown: str, why: str) -> str:
+    return f"{shown}:{diagnosis.finding.line}: the fix of {diagnosis.finding.code} was not made, {why}"
 
 
 def _breaking(text: str, candidates: Sequence[Candidate], kept: list[Candidate], parse: bool) -> list[Candidate]:

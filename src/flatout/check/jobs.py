@@ -11,10 +11,10 @@ from functools import cache
 
 import msgspec
 
-from flatout.check.files import FileKind
 from flatout.check.registry import all_rules
 from flatout.check.rule import Rule
 from flatout.check.versions import TorchVersion
+from flatout.source import Kind
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -22,7 +22,7 @@ class Job(msgspec.Struct, frozen=True):
 
     path: str
     shown: str
-    kind: FileKind
+    kind: Kind
     is_test: bool
     torch: TorchVersion | None
     rules: tuple[str, ...]
@@ -38,7 +38,7 @@ class RuleSet:
         self.text = tuple(rule for rule in every if rule.reads == "text")
         self._python_words, self._text_words = _words(self.python), _words(self.text)
 
-    def concern(self, data: bytes, kind: FileKind) -> bool:
+    def concern(self, data: bytes, kind: Kind) -> bool:
         """Whether some rule may find something in a file of these bytes, or something is wrong with them."""
         words: list[tuple[bytes, ...]] = []
         if self.python and kind != "text":

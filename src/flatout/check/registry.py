@@ -1,4 +1,4 @@
-"""The rules there are: every module of `flatout.check.rules` has a `RULE`.
+"""The rules there are, and how people name them.
 
 all_rules() -> tuple[Rule, ...]     by code
 find_rule("fo101") -> Rule          by code or name
@@ -8,8 +8,6 @@ matching("FO1") -> frozenset[str]   the codes that a selector stands for
 from __future__ import annotations
 
 import importlib
-import pkgutil
-from functools import cache
 
 from flatout.check.rule import Rule
 from flatout.errors import UsageError
@@ -19,15 +17,8 @@ PACKAGE = "flatout.check.rules"  # a helper process is told of another
 
 def all_rules() -> tuple[Rule, ...]:
     """Every rule, by code."""
-    return _load(PACKAGE)
-
-
-@cache
-def _load(package: str) -> tuple[Rule, ...]:
-    parent = importlib.import_module(package)
-    modules = (importlib.import_module(f"{package}.{found.name}") for found in pkgutil.iter_modules(parent.__path__))
-    rules: list[Rule] = [module.RULE for module in modules if hasattr(module, "RULE")]
-    return tuple(sorted(rules, key=lambda rule: (rule.code, rule.name)))
+    rules: tuple[Rule, ...] = importlib.import_module(PACKAGE).all_rules()
+    return rules
 
 
 def find_rule(text: str) -> Rule:

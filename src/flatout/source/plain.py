@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-import codecs
-
-from flatout.errors import UnreadableFileError
+from flatout.source.decoding import Decoded, decode_utf8
 from flatout.source.document import Kind, Place
 from flatout.source.edits import Edit, apply_edits
 from flatout.source.text import SourceText
 
 
 class PlainDocument:
-    """UTF-8 text. `python` is the whole of it, so that it can be looked through as a Document."""
+    """UTF-8 text. `python` is the whole of it, so that it can be looked through as any Document."""
 
     kind: Kind = "text"
+    skipped_blocks: tuple[Place, ...] = ()
 
-    def __init__(self, text: str, mark: bytes) -> None:
-        self.python = SourceText(text)
-        self._mark = mark
+    def __init__(self, decoded: Decoded) -> None:
+        self._decoded = decoded
+        self.python = SourceText(decoded.text)
 
     def place(self, offset: int) -> Place:
         """Line and column of `offset`."""
         return Place(*self.python.position(offset))
 
+    def holds(self, edit: Edit) -> bool:
+        """Any edit of the text."""
+        return 0 <= edit.start <= edit.end <= len(self.python.text)
+
     def edited(self, edits: tuple[Edit, ...]) -> bytes:
         """The file with `edits` made."""
-        return self._mark + apply_edits(self.python.text, edits).encode()
+        return self._decoded.encoded(apply_edits(self.python.text, edits))
 
 
 def read_plain(path: str, data: bytes) -> PlainDocument:
     """The text of `data`. Raises UnreadableFileError for what is not UTF-8 text."""
-    mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
-    try:
-        text = data[len(mark) :].decode()
-    except UnicodeDecodeError as error:
-        raise UnreadableFileError(
-            f"{path}: not UTF-8 text (byte {error.start + len(mark)}); save it as UTF-8"
-        ) from error
-    if "\0" in text:
-        raise UnreadableFileError(f"{path}: holds NUL bytes, so it is not text; leave it out")
-    return PlainDocument(text, mark)
+    return PlainDocument(decode_utf8(path, data, "text file"))

@@ -30,4 +30,4 @@ def find(module: Module) -> Iterator[Hit]:
                 yield Hit(node, f"`{node.id}` is a toy", "", Fix(f"Write `{content}`", (edit,), applicability))
 
 
-RULE = Rule("FO105", "toy-names", "low", find, needs=tuple(FIXES) + ("explode", "recurse"), in_tests=True)
+RULE = Rule("FO105", "toy-names", "low", find, needs=(*FIXES, "explode", "recurse"), in_tests=True)
