@@ -66,7 +66,7 @@ def test_no_text_is_too_odd(text: str) -> None:
     [
         ("pyproject.toml", "[project]\ndependencies = ['numpy', 'torch>=2.1']", (2, 1)),
         ("pyproject.toml", "[project]\ndependencies = ['torch>=2.2; python_version<\"3.9\"']", (2, 2)),
-        ("pyproject.toml", "[project.optional-dependencies]\na = ['torch[x] >= 2.3']\nold = ['torch==1.13.1']", (1, 13)),
+        ("pyproject.toml", "[project.optional-dependencies]\na = ['torch[x]>=2.3']\nold = ['torch==1.13.1']", (1, 13)),
         ("pyproject.toml", "[dependency-groups]\ndev = ['torch>=2.4', {include-group = 'x'}]", (2, 4)),
         ("pyproject.toml", "[tool.poetry.dependencies]\ntorch = '^2.1'", (2, 1)),
         ("pyproject.toml", "[tool.poetry.dependencies]\ntorch = {version = '~2.2', source = 'x'}", (2, 2)),

@@ -45,7 +45,7 @@ class Projects:
 
     def of(self, folder: str) -> Project:
         """The project of the absolute `folder`. Raises UsageError where its settings are wrong."""
-        root = self._root_of(folder) or folder
+        root = self._root_of(folder) or _home(folder)
         found = None if self._isolated else self._settings_of(folder)
         # Without settings patterns count from the project's root, so that the same files are meant wherever it is run.
         settings = found or Settings(root=root)
@@ -79,6 +79,12 @@ class Projects:
                 found = self._asked_of(os.path.dirname(folder))
             self._asked[folder] = found
         return self._asked[folder]
+
+
+def _home(folder: str) -> str:
+    """Where a folder that belongs to no project is looked at from."""
+    here = os.getcwd()
+    return here if os.path.join(folder, "").startswith(os.path.join(here, "")) else folder
 
 
 def _is_top(folder: str) -> bool:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from flatout.cli import values
+from flatout.cli.main import INTERRUPTED
 from flatout.errors import UsageError
 
 if TYPE_CHECKING:
     from flatout.gpu import GPU
     from flatout.virtual.prediction import Prediction
 
-INTERRUPTED = 130
 DEFAULT_GPU = "a100"
 _OWN_OPTIONS = ("--gpu", "--steps", "--timeout", "--json", "--output", "--assume", "--gpus-file", "--allow-writes")
 

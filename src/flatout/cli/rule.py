@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
+import sys
+from collections.abc import Sequence
 
-import typer
-
+from flatout.cli.options import Options
 from flatout.errors import UsageError
 
+HELP = "Explain a rule of flatout check: what it costs, how that is known, wrong and right code."
 
-def rule(
-    name: Annotated[
-        Optional[str],  # noqa: UP045 - typer reads this annotation when it runs, on Python 3.10 too
-        typer.Argument(metavar="RULE", help="A code (FO101) or a rule's name.", show_default=False),
-    ] = None,
-    every: Annotated[bool, typer.Option("--all", help="List all rules.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print that as JSON.")] = False,
-) -> None:
-    """Explain a rule of flatout check: what it costs, how that is known, wrong and right code."""
-    import sys
 
+def main(arguments: Sequence[str]) -> int:
+    """`flatout rule` with these arguments, to its exit code. Raises UsageError."""
+    options = Options("rule", HELP)
+    options.add_argument("name", nargs="?", metavar="RULE", help="a code (FO101) or a rule's name")
+    options.add_argument("--all", action="store_true", help="list all rules")
+    options.add_argument("--json", action="store_true", help="print that as JSON")
+    read = options.read(arguments)
+    if read is None:
+        return 0
+    if read.all == (read.name is not None):
+        raise UsageError("give one rule, as in flatout rule FO101, or --all")
     from flatout.check.registry import all_rules, find_rule
     from flatout.report.check.rules import page, rules_json, rules_table
 
-    if every == (name is not None):
-        raise UsageError("give one rule, as in flatout rule FO101, or --all")
-    chosen = all_rules() if name is None else (find_rule(name),)
-    text = rules_json(chosen) if json else page(chosen[0]) if name else rules_table(chosen)
+    chosen = all_rules() if read.name is None else (find_rule(read.name),)
+    text = rules_json(chosen) if read.json else page(chosen[0]) if read.name else rules_table(chosen)
     sys.stdout.flush()
     sys.stdout.buffer.write(text.encode())
     sys.stdout.flush()
+    return 0
