@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 HELP = "Find the GPU mistakes that can be seen in PyTorch code: Python, notebooks, and Python in Markdown."
 _LEVELS = ("high", "medium", "low", "info")
-_RULES = "RULE[,RULE...]"
+_RULES = "RULE[,...]"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _options() -> Options:
-    options = Options("check", f"{HELP} Nothing is run, and PyTorch is not needed.")
+    options = Options("check", "[PATH]...", f"{HELP} Nothing is run, and PyTorch is not needed.")
     add = options.add_argument
     add("paths", nargs="*", metavar="PATH", help="files and folders; - is standard input [the current folder]")
 

@@ -13,8 +13,14 @@ from flatout.errors import UsageError
 class Options(argparse.ArgumentParser):
     """Options of one command. Wrong usage is a UsageError; options and arguments may stand in any order."""
 
-    def __init__(self, command: str, description: str) -> None:
-        super().__init__(prog=f"flatout {command}", description=description, allow_abbrev=False, formatter_class=_Help)
+    def __init__(self, command: str, operands: str, description: str) -> None:
+        super().__init__(
+            prog=f"flatout {command}",
+            usage=f"flatout {command} [OPTIONS] {operands}",
+            description=description,
+            allow_abbrev=False,
+            formatter_class=_Help,
+        )
 
     def read(self, arguments: Sequence[str]) -> argparse.Namespace | None:
         """The options; None where help was asked for and shown."""
@@ -35,6 +41,9 @@ class Options(argparse.ArgumentParser):
 
 
 class _Help(argparse.HelpFormatter):
+    def __init__(self, prog: str, **more: Any) -> None:
+        super().__init__(prog, **{**more, "max_help_position": 34})
+
     def add_usage(self, usage: str | None, actions: Any, groups: Any, prefix: str | None = None) -> None:
         super().add_usage(usage, actions, groups, "Usage: " if prefix is None else prefix)
 

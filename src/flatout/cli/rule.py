@@ -13,7 +13,7 @@ HELP = "Explain a rule of flatout check: what it costs, how that is known, wrong
 
 def main(arguments: Sequence[str]) -> int:
     """`flatout rule` with these arguments, to its exit code. Raises UsageError."""
-    options = Options("rule", HELP)
+    options = Options("rule", "RULE | --all", HELP)
     options.add_argument("name", nargs="?", metavar="RULE", help="a code (FO101) or a rule's name")
     options.add_argument("--all", action="store_true", help="list all rules")
     options.add_argument("--json", action="store_true", help="print that as JSON")
