@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import corpora
-from flatout.check.run import Request, check_paths
 
 from flatout import __version__
+from flatout.check.run import Request, check_paths
 
 HERE = Path(__file__).parent
 VERDICTS = HERE / "verdicts.json"

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 from children import FakeChildren
+from toy_project import project, toy_rules
 
 from flatout.virtual import dry_run
+
+__all__ = ["children", "project", "toy_rules"]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flatout.errors import UsageError
-from flatout.report import json_text, write_json
+from flatout.report.json_file import json_text, write_json
 from flatout.virtual.prediction import Prediction
 
 

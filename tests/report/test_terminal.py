@@ -11,7 +11,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from flatout.report import print_prediction
+from flatout.report.terminal import print_prediction
 from flatout.virtual.prediction import Prediction
 
 GOLDEN = Path(__file__).parent / "golden"

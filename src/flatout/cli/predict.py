@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from flatout.cli import values
+from flatout.cli.main import INTERRUPTED
 from flatout.errors import UsageError
 
 if TYPE_CHECKING:
     from flatout.gpu import GPU
     from flatout.virtual.prediction import Prediction
 
-INTERRUPTED = 130
 DEFAULT_GPU = "a100"
 _OWN_OPTIONS = ("--gpu", "--steps", "--timeout", "--json", "--output", "--assume", "--gpus-file", "--allow-writes")
 
@@ -76,7 +76,7 @@ def predict(
     from flatout.cli.consoles import report_console
     from flatout.cli.outputs import recording_paths
     from flatout.launch import Target
-    from flatout.report import print_prediction
+    from flatout.report.terminal import print_prediction
     from flatout.virtual.dry_run import DryRun, Job
     from flatout.virtual.dry_run import predict as predict_all
 
@@ -151,7 +151,7 @@ def _misplaced(prediction: Prediction) -> str:
 
 
 def _write(prediction: Prediction, json: str | None) -> None:
-    from flatout.report import json_text, write_json
+    from flatout.report.json_file import json_text, write_json
 
     if json == "-":
         sys.stdout.write(json_text(prediction))

@@ -1,6 +1,1 @@
-"""A result, told: to a terminal, or as JSON."""
-
-from flatout.report.json_file import json_text, write_json
-from flatout.report.terminal import print_prediction
-
-__all__ = ["json_text", "print_prediction", "write_json"]
+"""A result, told: to a terminal, as JSON, in the formats of other tools. Each module is loaded by who needs it."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
 from pathlib import Path
 
 import msgspec
 
 from flatout.errors import UsageError
+from flatout.source.writing import write_atomically
 
 
 def json_text(result: msgspec.Struct) -> str:
@@ -23,22 +21,6 @@ def write_json(result: msgspec.Struct, path: Path) -> None:
     Raises UsageError, naming the path, when it cannot be written.
     """
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-                file.write(json_text(result))
-            os.chmod(temporary, _usual_mode())
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
+        write_atomically(path, json_text(result).encode())
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror or error}; give another file to --json") from error
-
-
-def _usual_mode() -> int:
-    """The mode that `open` would have given: a temporary file is private, a result is not."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask

@@ -1,4 +1,4 @@
-"""A file that holds Python: a script, a notebook, or Markdown with ```python blocks."""
+"""A file that holds Python: a script, a notebook, or Markdown with ```python blocks; or, of kind `text`, none."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, Protocol
 from flatout.source.edits import Edit
 from flatout.source.text import SourceText
 
-Kind = Literal["python", "notebook", "markdown"]
+Kind = Literal["python", "notebook", "markdown", "text"]
 
 # `.qmd` and `.Rmd` are Markdown whose blocks are run: ```{python}.
 _KINDS: dict[str, Kind] = {
