@@ -169,14 +169,15 @@ def _made(facts: Facts, call: ast.Call, name: str) -> Fact:
         where = data.device if data.is_tensor else "cpu" if data.kind is not None else None
     else:
         where = "cpu"
-    if where == "cpu" and device is None and facts.module.default_device_changed(call):
+    options = any(item.arg is None for item in call.keywords)  # **kwargs may name a device
+    if where == "cpu" and device is None and (options or facts.module.default_device_changed(call)):
         where = None
     pinned = keyword(call, "pin_memory")
     return Fact(
         kind="Tensor",
         device=where,
         dtype=facts.of(dtype).dtype if dtype is not None else None,
-        pinned=bool(facts.of(pinned).constant) if pinned is not None else False,
+        pinned=facts.of(pinned).constant if pinned is not None else False,
     )
 
 

@@ -1,0 +1,105 @@
+"""FO202: a tensor made in `forward` without a device: it is on the CPU, wherever the model is."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from flatout.check.fixes import add_argument
+from flatout.check.module import Module
+from flatout.check.rule import Hit, Rule
+from flatout.check.torch_api import FACTORIES, OLD_CONSTRUCTORS
+from flatout.check.tree import Function
+from flatout.source import Fix
+
+_MOVES = ("to", "cuda", "type_as", "cpu", "tolist", "item", "numpy", "pin_memory")
+# A list of positions may stay on the CPU: it indexes a tensor on the GPU, too.
+_MAKERS = (FACTORIES | OLD_CONSTRUCTORS) - {"torch.randperm", "torch.sparse_coo_tensor", "torch.polar", "torch.complex"}
+_OF_TENSORS = frozenset({"shape", "size", "device", "dim", "view", "dtype"})
+_SCALARS = frozenset({"torch.tensor", "torch.as_tensor", "torch.scalar_tensor", "torch.asarray"})
+
+
+def find(module: Module) -> Iterator[Hit]:
+    for call in module.calls(*sorted(_MAKERS)):
+        region = module.region(call)
+        if region is None or region.kind != "forward":
+            continue
+        if not module.fact(call).on_cpu or _is_scalar(module, call) or _is_moved(module, call) or module.is_rare(call):
+            continue
+        assert isinstance(region.node, ast.FunctionDef | ast.AsyncFunctionDef)
+        given = _tensor_argument(module, region.node)
+        where = f"device={given}.device" if given else "device="
+        yield Hit(
+            call,
+            f"`{module.text.short(call)}` is made on the CPU inside `forward`, wherever the model is: "
+            "on a GPU it raises or is copied each time",
+            f"Give it `{where}`" + ("." if given else " that of the input."),
+            _fix(module, call, given),
+        )
+
+
+def _is_scalar(module: Module, call: ast.Call) -> bool:
+    """A tensor without dimensions works with tensors on any device."""
+    name = module.qualified(call.func)
+    if name in _SCALARS:
+        return not (call.args and isinstance(call.args[0], ast.List | ast.Tuple | ast.ListComp))
+    first = call.args[0] if call.args else None
+    return isinstance(first, ast.Tuple | ast.List) and not first.elts
+
+
+def _is_moved(module: Module, call: ast.Call) -> bool:
+    """Whether it goes to a device at once, or under the name that it is given, or only says where or how many."""
+    above = module.tree.parent(call)
+    while isinstance(above, ast.Attribute):
+        if above.attr in _MOVES:
+            return True
+        applied = module.tree.parent(above)
+        above = module.tree.parent(applied) if isinstance(applied, ast.Call) else applied
+    if isinstance(above, ast.Subscript) and call is above.slice:
+        return True
+    if not isinstance(above, ast.Assign) or not isinstance(above.targets[0], ast.Name):
+        return isinstance(above, ast.Call) and module.qualified(above.func) in ("torch.nn.Parameter", "int", "float")
+    name, function = above.targets[0].id, module.tree.function(call)
+    uses = [node for node in ast.walk(function or module.tree.root) if isinstance(node, ast.Name) and node.id == name]
+    return any(_is_taken_elsewhere(module, use) for use in uses if isinstance(use.ctx, ast.Load))
+
+
+def _is_taken_elsewhere(module: Module, use: ast.Name) -> bool:
+    above = module.tree.parent(use)
+    if isinstance(above, ast.Attribute):
+        return above.attr in _MOVES
+    return isinstance(above, ast.Subscript) and use is above.slice
+
+
+def _tensor_argument(module: Module, forward: Function) -> str | None:
+    """The first argument that is used as a tensor: its shape, size or device is asked for, or it says so."""
+    for argument in forward.args.args[1:]:
+        if module.functions.annotated(argument).is_tensor:
+            return argument.arg
+        for node in ast.walk(forward):
+            if isinstance(node, ast.Attribute) and node.attr in _OF_TENSORS and _is_name(node.value, argument.arg):
+                return argument.arg
+    return None
+
+
+def _is_name(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _fix(module: Module, call: ast.Call, given: str | None) -> Fix | None:
+    if (
+        given is None
+        or module.qualified(call.func) in OLD_CONSTRUCTORS
+        or any(item.arg is None for item in call.keywords)
+    ):
+        return None
+    function = module.tree.function(call)
+    rebound = function is None or len(module.scopes.bindings(function, given)) > 1
+    try:
+        edit = add_argument(module, call, f"device={given}.device")
+    except ValueError:
+        return None
+    return None if rebound else Fix(f"Make it with `device={given}.device`", (edit,), "unsafe")
+
+
+RULE = Rule("FO202", "made-on-cpu-in-forward", "high", find, needs=("forward",))
