@@ -17,6 +17,7 @@ from flatout.check.excerpt import excerpt
 from flatout.check.jobs import Job, rule_set
 from flatout.check.result import Diagnosis, FileResult, PlacedEdit, PlacedFix, Position, sort_key
 from flatout.check.rule import Hit, Rule, TextFile
+from flatout.check.stack import roomy
 from flatout.check.suppress import Suppressions
 from flatout.errors import UnreadableFileError
 from flatout.findings import Finding, Remedy
@@ -26,6 +27,7 @@ from flatout.source.plain import read_plain
 TOO_DEEP = "nested too deeply to be checked; split the expression, or leave the file out"
 
 
+@roomy
 def check_data(job: Job, data: bytes, digest: bytes = b"") -> FileResult:
     """What the rules find in `data`, the content of the job's file."""
     rules = rule_set(job.rules, job.is_test)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from flatout.check.asking import check_data
 from flatout.check.jobs import Job
 from flatout.check.result import Diagnosis, FileResult, PlacedFix
+from flatout.check.stack import roomy
 from flatout.errors import UnreadableFileError
 from flatout.source import Document, Edit, apply_edits, read_document
 from flatout.source.plain import read_plain
@@ -40,6 +41,7 @@ def is_applicable(fix: PlacedFix | None, *, unsafe: bool) -> bool:
     return fix is not None and (fix.applicability == "safe" or (unsafe and fix.applicability == "unsafe"))
 
 
+@roomy
 def fix_data(job: Job, data: bytes, *, unsafe: bool = False) -> Fixed:
     """`data`, the content of the job's file, with all fixes made that may be."""
     applied: list[Diagnosis] = []
