@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import pytest
 from asking import probed, probed_all
 
@@ -137,3 +139,17 @@ def test_questions_that_go_round_or_deep_end() -> None:
     assert probed("def f():\n    return f()\nprobe(f())").kind is None
     assert probed("x = " + "+".join(["1"] * 900) + "\nprobe(x)").kind in (None, "number")
     assert probed("import torch\nx = torch.ones(1)" + ".add(1)" * 900 + "\nprobe(x)").kind in (None, "Tensor")
+
+
+def test_what_is_computed_without_gradients_hangs_on_no_graph() -> None:
+    source = """
+        def f(model, x):
+            y = model(x)
+            with torch.no_grad():
+                z = y * 2
+                w = torch.relu(y)
+            probe(y)
+            probe(z)
+            probe(w)
+    """
+    assert [fact.has_graph for fact in probed_all("import torch\n" + dedent(source))] == [True, False, False]

@@ -17,6 +17,7 @@ from flatout.check.tree import FUNCTIONS, Function
 if TYPE_CHECKING:
     from flatout.check.module import Module
 
+_OPERATIONS = (ast.Call, ast.BinOp, ast.UnaryOp, ast.Subscript)  # what makes a new tensor
 DEEPEST = 40  # nested questions; a chain of 10,000 operands is not worth an answer
 
 
@@ -40,6 +41,8 @@ class Facts:
         try:
             infer = getattr(self, f"_of_{type(node).__name__}", None)
             fact: Fact = infer(node) if infer else UNKNOWN
+            if fact.has_graph and isinstance(node, _OPERATIONS) and self.module.grad_is_off(node):
+                fact = replace(fact, has_graph=False)
         finally:
             self._depth -= 1
         self._known[node] = fact
