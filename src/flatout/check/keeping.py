@@ -25,7 +25,7 @@ class Kept(NamedTuple):
 
 
 def kept_values(module: Module) -> Iterator[Kept]:
-    """Everything that statements of a module add to something: `a += b`, `a = a + b`, `a.append(b)`, `meter.update(b)`."""
+    """What statements of a module add to something: `a += b`, `a = a + b`, `a.append(b)`, `meter.update(b)`."""
     for node in module.tree.nodes(ast.AugAssign):
         if isinstance(node.op, ast.Add):
             if isinstance(node.value, ast.List) and len(node.value.elts) == 1:
