@@ -153,3 +153,8 @@ def test_what_is_computed_without_gradients_hangs_on_no_graph() -> None:
             probe(w)
     """
     assert [fact.has_graph for fact in probed_all("import torch\n" + dedent(source))] == [True, False, False]
+
+
+def test_second_names_of_a_dtype() -> None:
+    assert probed("import torch\nprobe(torch.half)\n").dtype == "torch.float16"
+    assert probed("from torch import double\nprobe(double)\n").dtype == "torch.float64"

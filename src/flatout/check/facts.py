@@ -11,7 +11,7 @@ from flatout.check.fact import NUMBERS, UNKNOWN, Fact, join
 from flatout.check.hints import hint
 from flatout.check.known_calls import builtin_fact, call_fact, method_fact
 from flatout.check.scopes import Binding
-from flatout.check.torch_api import DTYPE_NAMES, TENSOR_ATTRIBUTES
+from flatout.check.torch_api import DTYPE_ALIASES, DTYPE_NAMES, TENSOR_ATTRIBUTES
 from flatout.check.tree import FUNCTIONS, Function
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Facts:
     def _of_Name(self, node: ast.Name) -> Fact:
         qualified = self.module.qualified(node)
         if qualified in DTYPE_NAMES:
-            return Fact(kind="dtype", dtype=qualified)
+            return Fact(kind="dtype", dtype=DTYPE_ALIASES.get(qualified, qualified))
         bindings = self.module.scopes.reaching(node.id, node)
         fact = join([self.of_binding(binding) for binding in bindings])
         if fact.kind == "Module":
@@ -105,7 +105,7 @@ class Facts:
     def _of_Attribute(self, node: ast.Attribute) -> Fact:
         qualified = self.module.qualified(node)
         if qualified in DTYPE_NAMES:
-            return Fact(kind="dtype", dtype=qualified)
+            return Fact(kind="dtype", dtype=DTYPE_ALIASES.get(qualified, qualified))
         if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
             return self.of_self(node)
         owner = self.of(node.value)

@@ -99,8 +99,10 @@ def test_a_use_that_cannot_be_moved_keeps_the_import() -> None:
         'import torch\ntorch.amp.autocast("cuda")\n',
         'import torch  # .amp\ntorch.autocast("cuda")\n',
         "from torch.cuda.amp import GradScaler\ndef f(scaler: GradScaler): ...\n",
-        "try:\n    from torch.amp import GradScaler\nexcept ImportError:\n    from torch.cuda.amp import GradScaler\ns = GradScaler()\n",
-        "import torch\nif hasattr(torch.amp, 'GradScaler'):\n    s = torch.amp.GradScaler()\nelse:\n    s = torch.cuda.amp.GradScaler()\n",
+        "try:\n    from torch.amp import GradScaler\nexcept ImportError:\n"
+        "    from torch.cuda.amp import GradScaler\ns = GradScaler()\n",
+        "import torch\nif hasattr(torch.amp, 'GradScaler'):\n    s = torch.amp.GradScaler()\n"
+        "else:\n    s = torch.cuda.amp.GradScaler()\n",
         "from apex import amp\namp.initialize(model)\n",
         "import torch\nisinstance(s, torch.cuda.amp.GradScaler)\n",
     ],

@@ -10,6 +10,7 @@ from flatout.check.fixes import add_argument, insert_after, replace
 from flatout.check.module import Module
 from flatout.check.rule import Hit, Rule
 from flatout.check.scopes import Binding
+from flatout.check.compatibility import chosen_by_version
 from flatout.source import Edit, Fix
 
 OLD = {
@@ -25,10 +26,11 @@ _MODULE = re.compile(r"torch\s*\.\s*(?:cuda|cpu)\s*\.\s*amp(?:\s*\.\s*(?:grad_sc
 def find(module: Module) -> Iterator[Hit]:
     if not module.torch_at_least(2, 4):
         return
-    for statement in (*module.tree.nodes(ast.ImportFrom), *module.tree.nodes(ast.Import)):
+    imports: list[ast.ImportFrom | ast.Import] = [*module.tree.nodes(ast.ImportFrom), *module.tree.nodes(ast.Import)]
+    for statement in imports:
         yield from _imported(module, statement)
     for node in module.tree.nodes(ast.Attribute):
-        if module.names.written(node) in OLD and _starts_at_torch(module, node) and not _has_a_way_out(module, node):
+        if module.names.written(node) in OLD and _starts_at_torch(module, node) and not chosen_by_version(module, node):
             yield from _spelled_out(module, node)
 
 
@@ -117,7 +119,7 @@ def _imported(module: Module, statement: ast.ImportFrom | ast.Import) -> Iterato
             whole = False  # the statement brings in something else, too
             continue
         uses += found
-    if not uses or _has_a_way_out(module, statement):
+    if not uses or chosen_by_version(module, statement):
         return
     needed = [use for use in uses if _needs_device(module, use[0])]
     if not needed:
@@ -221,27 +223,6 @@ def _is_type(module: Module, node: ast.expr) -> bool:
             return below is above.annotation
         if isinstance(above, ast.Call):
             return isinstance(above.func, ast.Name) and above.func.id == "isinstance"
-        below = above
-    return False
-
-
-# --- programs that serve both -----------------------------------------------------------------------------------------
-
-
-def _has_a_way_out(module: Module, node: ast.AST) -> bool:
-    """Whether the old name stands in code that looks at what this PyTorch has: under try, or a test of the version."""
-    below: ast.AST = node
-    for above in module.tree.ancestors(node):
-        if isinstance(above, ast.Try) and (below in above.body or below in above.handlers):
-            caught = " ".join(ast.unparse(handler.type) for handler in above.handlers if handler.type)
-            if not caught or any(
-                word in caught for word in ("Import", "Attribute", "Type", "Exception", "ModuleNotFound")
-            ):
-                return True
-        if isinstance(above, ast.If | ast.IfExp) and below is not above.test:
-            test = ast.unparse(above.test).lower()
-            if "hasattr" in test or "version" in test or "torch_" in test or "_torch" in test:
-                return True
         below = above
     return False
 
