@@ -34,7 +34,7 @@ def _branches(module: Module, node: ast.AST) -> list[tuple[ast.AST, str]]:
             break
         if isinstance(above, ast.If) and below is not above.test:
             found.append((above, "body" if below in above.body else "orelse"))
-        elif isinstance(above, ast.Try) and not (below in above.finalbody):
+        elif isinstance(above, ast.Try) and below not in above.finalbody:
             found.append((above, "handlers" if below in above.handlers else "body"))
         below = above
     return found

@@ -17,9 +17,11 @@ def find(module: Module) -> Iterator[Hit]:
         name = ast.unparse(backward.call.func)
         yield Hit(
             backward.call,
-            f"`{name}()` runs inside the autocast region of line {region.call.lineno}: gradients of float32 parts of the "
+            f"`{name}()` runs inside the autocast region of line {region.call.lineno}: gradients of float32 parts of "
+            "the "
             "model are computed in the lower precision, too",
-            f"Move `{name}()` out of the `with` block; each backward operation then takes the precision of its forward.",
+            f"Move `{name}()` out of the `with` block; each backward operation then takes the precision of its "
+            "forward.",
             evidence={"autocast_line": region.call.lineno},
         )
 

@@ -30,7 +30,8 @@ def find(module: Module) -> Iterator[Hit]:
         name = ast.unparse(clip.func).rpartition(".")[2]
         yield Hit(
             clip,
-            f"`{name}` clips gradients that are still multiplied by the scale of `{scaler}`: nearly every step is clipped, "
+            f"`{name}` clips gradients that are still multiplied by the scale of `{scaler}`: nearly every step is "
+            "clipped, "
             "and far too hard",
             f"Call `{scaler}.unscale_({optimizer})` before `{name}`.",
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from flatout.check.contexts import as_autocast
@@ -29,7 +28,8 @@ def find(module: Module) -> Iterator[Hit]:
         assert region is not None
         yield Hit(
             call,
-            f"this GradScaler serves bfloat16 (autocast in line {region.call.lineno}), which has the range of float32 and "
+            f"this GradScaler serves bfloat16 (autocast in line {region.call.lineno}), which has the range of "
+            "float32 and "
             "needs no loss scaling: each step pays for unscaling, the check for inf and the wait for its result",
             "Take the scaler away: `loss.backward()` and `optimizer.step()`.",
             evidence={"autocast_line": region.call.lineno},

@@ -22,7 +22,8 @@ def find(module: Module) -> Iterator[Hit]:
             continue
         yield Hit(
             call,
-            f"`{ast.unparse(call.func)}` is {what} under CUDA autocast: it raises RuntimeError, as the sigmoid before it "
+            f"`{ast.unparse(call.func)}` is {what} under CUDA autocast: it raises RuntimeError, as the sigmoid "
+            "before it "
             "may underflow in float16",
             f"Give the logits, without the sigmoid, to `{what.replace('BCELoss', 'BCEWithLogitsLoss')}"
             f"{'' if 'BCE' in what else '_with_logits'}`.",
