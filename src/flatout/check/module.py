@@ -12,6 +12,7 @@ from typing import Any
 from flatout.check import contexts
 from flatout.check.classes import Classes
 from flatout.check.contexts import Autocast
+from flatout.check.evaluation import Evaluations
 from flatout.check.fact import Fact
 from flatout.check.facts import Facts
 from flatout.check.functions import Functions
@@ -82,6 +83,10 @@ class Module:
     @cached_property
     def losses(self) -> Losses:
         return Losses(self)
+
+    @cached_property
+    def evaluations(self) -> Evaluations:
+        return Evaluations(self)
 
     # --- names --------------------------------------------------------------------------------------------------------
 
