@@ -22,6 +22,7 @@ from flatout.check.regions import Region, Regions
 from flatout.check.scopes import Scopes
 from flatout.check.tree import Tree
 from flatout.check.waits import Wait, waits
+from flatout.check.windows import Windows
 from flatout.source import SourceText
 
 TorchVersion = tuple[int, int]
@@ -87,6 +88,10 @@ class Module:
     @cached_property
     def evaluations(self) -> Evaluations:
         return Evaluations(self)
+
+    @cached_property
+    def windows(self) -> Windows:
+        return Windows(self)
 
     # --- names --------------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from flatout.check.module import Module
 from flatout.check.rule import Hit, Rule
 from flatout.check.scaling import exclude_each_other
-from flatout.check.versions import chosen_by_version
+from flatout.check.compatibility import chosen_by_version
 
 BACKENDS = "torch.backends."
 # Old flag or function -> the settings of the new interface that it shares its state with.
