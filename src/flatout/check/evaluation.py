@@ -76,7 +76,7 @@ class Evaluations:
         elif function is None or not _NAME.search(function.name):
             return None
         else:
-            loops = [loop for loop in loops if isinstance(loop, ast.For) and self._over_loader(loop)]
+            loops = [loop for loop in loops if isinstance(loop, ast.For) and self.over_loader(loop)]
         loops = [loop for loop in loops if loop not in module.regions.training_loops and not self._trains(loop)]
         return loops[-1] if loops and module.region(call) is None else None
 
@@ -93,7 +93,8 @@ class Evaluations:
         ]
         return modes[-1] if modes else None
 
-    def _over_loader(self, loop: ast.For) -> bool:
+    def over_loader(self, loop: ast.For) -> bool:
+        """Whether the loop goes over the batches of a loader, by what it is or is called."""
         over = loop.iter
         while isinstance(over, ast.Call) and over.args:  # enumerate(tqdm(loader))
             over = over.args[0]
