@@ -24,6 +24,9 @@ _ELSEWHERE = re.compile(
     r"requires_grad_?\(\s*False|requires_grad\s*=\s*False|set_grad_enabled\(|LightningModule|_set_grad"
 )
 _ON_PURPOSE = re.compile(r"requires_grad|autograd|enable_grad|\.backward\(|retain_grad|attack|perturb")
+# A snippet may lack its imports; `.cuda()` says as much.
+_TORCH = re.compile(r"^\s*(?:import|from) torch\b|\.cuda\(", re.M)
+_OTHER = re.compile(r"^\s*(?:import|from) (?:jax|tensorflow|keras|paddle|mxnet|mlx|tinygrad)\b", re.M)
 _HARMLESS_DECORATORS = frozenset({"staticmethod", "classmethod", "property"})
 _UNCLEAR = re.compile(r"grad|infer|ctx|context|eval|stack", re.I)
 
@@ -110,7 +113,8 @@ class Evaluations:
         """Whether gradients are surely recorded in the loop, and nobody asked for them."""
         module = self._module
         function = module.tree.function(found.loop)
-        if _ELSEWHERE.search(module.text.text) or not re.search(r"^\s*(?:import|from) torch\b", module.text.text, re.M):
+        text = module.text.text
+        if _ELSEWHERE.search(text) or _OTHER.search(text) or not _TORCH.search(text):
             return False
         if _ON_PURPOSE.search(module.text.of(function if function is not None else found.loop)):
             return False

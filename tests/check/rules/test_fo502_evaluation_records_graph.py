@@ -125,3 +125,18 @@ def test_the_fix_computes_the_same() -> None:
         torch.manual_seed(1)
         results.append(names["validate"](torch.nn.Linear(3, 2), data, torch.nn.CrossEntropyLoss()))  # type: ignore[operator]
     assert results[0] == results[1]
+
+
+def test_a_snippet_without_imports() -> None:
+    source = """
+    def validate(model, loader):
+        model.eval()
+        total = 0
+        for x, y in loader:
+            out = model(x.cuda())
+            total += loss_fn(out, y.cuda())
+        return total
+    """
+    (hit,) = hits("FO502", source)
+    assert hit.node.lineno == 4
+    assert "`total` keeps those of all batches" in hit.message

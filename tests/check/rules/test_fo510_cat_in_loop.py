@@ -45,6 +45,7 @@ def test_in_a_class() -> None:
         loop("preds = torch.cat([preds, f(x)])", "range(3)"),
         loop("preds = torch.cat([preds, f(x)])", "(a, b)"),
         loop("preds = torch.cat([preds, model(x)])", "range(new_tokens)"),
+        loop("preds = torch.cat([preds, self(x)], dim=1)", "range(new_tokens)"),
         loop("preds = torch.cat([preds, f(x)])[-100:]"),
         loop("preds = None; preds = torch.cat([preds, f(x)])"),
         "import torch\npreds = torch.cat([preds, x])\n",

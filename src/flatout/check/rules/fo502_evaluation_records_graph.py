@@ -64,4 +64,4 @@ def _fix(module: Module, found: EvaluationLoop) -> Fix | None:
     return Fix(f"Decorate `{function.name}` with `@torch.no_grad()`", (Edit(at, at, content),), "unsafe")
 
 
-RULE = Rule("FO502", "evaluation-records-graph", "medium", find, needs=("torch",))
+RULE = Rule("FO502", "evaluation-records-graph", "medium", find, needs=("torch", ".cuda("))

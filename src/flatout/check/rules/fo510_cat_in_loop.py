@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from flatout.check.devices import argument
 from flatout.check.module import Module
 from flatout.check.rule import Hit, Rule
 from flatout.check.tree import Loop
@@ -30,7 +31,7 @@ def find(module: Module) -> Iterator[Hit]:
         region = module.region(call)
         if (region is not None and region.kind == "forward") or _is_short(module, loops[0]):
             continue
-        if _generates(module, loops[0]) or _used_in_round(module, target, statement, loops[0]):
+        if _generates(module, call, loops[0]) or _used_in_round(module, target, statement, loops[0]):
             continue
         name = ast.unparse(call.func)
         yield Hit(
@@ -55,8 +56,13 @@ def _is_short(module: Module, loop: Loop) -> bool:
     return False
 
 
-def _generates(module: Module, loop: Loop) -> bool:
+def _generates(module: Module, call: ast.Call, loop: Loop) -> bool:
     """Whether the loop runs a model, but not over a loader: it generates, and a token a round is nothing to copy."""
+    over = loop.iter if isinstance(loop, ast.For) else None
+    counted = isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id in ("range", "trange")
+    dimension = argument(call, 1, "dim")
+    if counted and dimension is not None and module.constant(dimension) in (1, -1):
+        return True
     runs = any(isinstance(node, ast.Call) and module.evaluations.runs_model(node) for node in ast.walk(loop))
     return runs and not (isinstance(loop, ast.For) and module.evaluations.over_loader(loop))
 
