@@ -158,3 +158,8 @@ def test_what_is_computed_without_gradients_hangs_on_no_graph() -> None:
 def test_second_names_of_a_dtype() -> None:
     assert probed("import torch\nprobe(torch.half)\n").dtype == "torch.float16"
     assert probed("from torch import double\nprobe(double)\n").dtype == "torch.float64"
+
+
+def test_a_layer_that_a_snippet_does_not_define() -> None:
+    assert probed("probe(model(x))\n").has_graph
+    assert probed("probe(open(x))\n").kind is None

@@ -246,7 +246,9 @@ class Facts:
             if found is not None:
                 return found
         elif isinstance(node.func, ast.Name) and self.module.scopes.lookup(node.func.id, node) is None:
-            return builtin_fact(self, node, node.func.id) or UNKNOWN
+            found = builtin_fact(self, node, node.func.id)
+            if found is not None:
+                return found
         target = self.module.functions.definition(node.func)
         if isinstance(target, ast.ClassDef):
             return (
