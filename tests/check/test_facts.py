@@ -163,3 +163,8 @@ def test_second_names_of_a_dtype() -> None:
 def test_a_layer_that_a_snippet_does_not_define() -> None:
     assert probed("probe(model(x))\n").has_graph
     assert probed("probe(open(x))\n").kind is None
+
+
+def test_the_type_of_a_device_is_a_string() -> None:
+    fact = probed("import torch\nprobe(torch.device('cuda:1').type)\n")
+    assert (fact.kind, fact.device) == ("str", "cuda")

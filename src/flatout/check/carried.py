@@ -46,6 +46,35 @@ def carried_state(module: Module) -> Iterator[Carried]:
                 yield Carried(node, name, retained)
 
 
+def carried_in_layers(module: Module) -> Iterator[tuple[ast.Assign, str]]:
+    """The same in a layer: `out, self.hidden = self.rnn(x, self.hidden)`, where the class never cuts the graph."""
+    for node in module.tree.nodes(ast.Assign):
+        class_ = module.tree.class_(node)
+        if class_ is None or not isinstance(node.value, ast.Call) or not module.classes.is_layer(class_):
+            continue
+        if not _runs_layer(module, node.value):
+            continue
+        given = {ast.unparse(item) for item in ast.walk(node.value) if isinstance(item, ast.Attribute)}
+        for target in ast.walk(node.targets[0]):
+            if not isinstance(target, ast.Attribute) or not isinstance(target.ctx, ast.Store):
+                continue
+            name = ast.unparse(target)
+            written = [other for other in module.tree.nodes(ast.Attribute) if other.attr == target.attr]
+            stores = [other for other in written if isinstance(other.ctx, ast.Store) and other is not target]
+            if name in given and all(_in_init(module, other) for other in stores) and not _cuts(module, class_):
+                yield node, name
+
+
+def _in_init(module: Module, node: ast.AST) -> bool:
+    function = module.tree.function(node)
+    return function is not None and function.name == "__init__"
+
+
+def _cuts(module: Module, class_: ast.ClassDef) -> bool:
+    text = module.text.of(class_)
+    return "detach" in text or ".data" in text
+
+
 def _arguments(call: ast.Call) -> list[ast.Name]:
     """The plain variables that a call is given, also in a tuple: `lstm(x, (h, c))`."""
     values = [*call.args, *(item.value for item in call.keywords)]
@@ -68,7 +97,7 @@ def _surely_keeps_graph(module: Module, call: ast.Call) -> bool:
     if name.startswith("torch.nn."):
         return name.count(".") == 2 and "Parallel" not in name
     local = [class_ for class_ in module.tree.nodes(ast.ClassDef) if class_.name == name]
-    return bool(local) and not any("detach" in (text := module.text.of(item)) or ".data" in text for item in local)
+    return bool(local) and not any(_cuts(module, class_) for class_ in local)
 
 
 def _changed_in_place(module: Module, name: str, loop: ast.stmt) -> bool:

@@ -113,6 +113,8 @@ class Facts:
             return Fact(kind="device", device=owner.device)
         if node.attr == "device" and owner.class_name == "accelerate.Accelerator":
             return Fact(kind="device", device="cuda")
+        if node.attr == "type" and owner.kind == "device":
+            return Fact(kind="str", device=owner.device)
         if owner.is_tensor:
             if node.attr in TENSOR_ATTRIBUTES:
                 return replace(owner, has_graph=owner.has_graph and node.attr not in ("data", "grad"))

@@ -13,6 +13,8 @@ HEAD = "import numpy as np\nimport torch\nfrom torch import nn\nmodel = nn.Linea
         ('x = torch.tensor(np.zeros((8, 4))).to("cuda")', "to the GPU"),
         ("x = torch.from_numpy(np.linspace(0, 1, 8)); x = x.cuda()", "to the GPU"),
         ("y = model(torch.from_numpy(np.random.rand(8, 4)))", "into `model`"),
+        ("x = torch.from_numpy(np.random.rand(8, 4)); d = torch.utils.data.TensorDataset(x)", "into a `TensorDataset`"),
+        ("d = torch.utils.data.TensorDataset(torch.tensor(np.random.rand(8, 4)))", "into a `TensorDataset`"),
         ("data = np.ones((8, 4)); x = torch.from_numpy(data); y = model(x)", "into `model`"),
     ],
 )
@@ -38,6 +40,7 @@ def test_found(code: str, where: str) -> None:
         "x = torch.from_numpy(np.zeros(8)); print(x.sum())",
         "model.double(); y = model(torch.from_numpy(np.zeros(8)))",
         "x = torch.from_numpy(load('x')).cuda()",
+        "x = torch.from_numpy(np.zeros(8)); d = torch.utils.data.TensorDataset(x)\nfor (b,) in d: model(b.float())",
     ],
 )
 def test_what_looks_like_it_but_is_fine(code: str) -> None:

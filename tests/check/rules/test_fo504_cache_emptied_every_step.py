@@ -56,6 +56,7 @@ def test_in_forward() -> None:
     [
         LOOP.format(body="if step % 100 == 0: torch.cuda.empty_cache()"),
         LOOP.format(body="pass") + "    torch.cuda.empty_cache()\n",
+        LOOP.format(body="if spare: \n            for y in x: torch.cuda.empty_cache()"),
         LOOP.format(body="pass") + "\ndef main():\n    for e in range(9):\n        train(); torch.cuda.empty_cache()\n",
         LOOP.format(body="try: f()\n        except RuntimeError: torch.cuda.empty_cache()"),
         LOOP.format(body="torch.cuda.empty_cache(); print(torch.cuda.max_memory_allocated())"),

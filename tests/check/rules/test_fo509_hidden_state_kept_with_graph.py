@@ -67,3 +67,40 @@ def test_pytorch_raises() -> None:
     out, hidden = rnn(torch.randn(3, 1, 2), hidden)
     with pytest.raises(RuntimeError, match="second time"):
         out.sum().backward()
+
+
+LAYER = """
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(4, 4)
+        self.hidden = None
+
+    def forward(self, x):
+        out, self.hidden = self.lstm(x, self.hidden)
+        return out
+
+def train(net, loader, optimizer):
+    for x in loader:
+        loss = net(x).sum()
+        loss.backward(retain_graph=True)
+        optimizer.step()
+"""
+
+
+def test_a_state_that_the_layer_keeps() -> None:
+    (hit,) = hits("FO509", LAYER)
+    assert hit.node.lineno == 10
+    assert "`self.hidden` carries the graph from one call to the next" in hit.message
+    (hit,) = hits("FO503", LAYER)
+    assert hit.node.lineno == 16
+    assert "because `self.hidden` carries" in hit.message
+
+
+def test_a_layer_that_starts_anew_or_detaches() -> None:
+    reset = "    def reset(self):\n        self.hidden = None\n\n    def forward"
+    assert lines("FO509", LAYER.replace("    def forward", reset)) == []
+    assert lines("FO509", LAYER.replace("return out", "self.hidden = [h.detach() for h in self.hidden]")) == []
+    assert lines("FO509", LAYER.replace("retain_graph=True", "")) == []

@@ -33,6 +33,11 @@ def test_the_first_round() -> None:
     assert lines("FO510", loop(source, before="preds = None")) == [7]
 
 
+def test_over_what() -> None:
+    for over in ("enumerate(train_loader)", "range(1000)", "range(n)", "tqdm(dataset)", "image_paths"):
+        assert lines("FO510", loop("preds = torch.cat([preds, f(x)])", over)) == [4], over
+
+
 def test_in_a_class() -> None:
     assert lines("FO510", loop("self.preds = torch.cat([self.preds, f(x)])", "range(1000)")) == [4]
 
@@ -44,6 +49,8 @@ def test_in_a_class() -> None:
         loop("preds = torch.cat([preds, f(x)]); y = g(preds)"),
         loop("preds = torch.cat([preds, f(x)])", "range(3)"),
         loop("preds = torch.cat([preds, f(x)])", "(a, b)"),
+        loop("preds = torch.cat([preds, f(x)])", "self.levels"),
+        loop("preds = torch.cat([preds, f(x)], dim=2)", "range(1, len(encoders))"),
         loop("preds = torch.cat([preds, model(x)])", "range(new_tokens)"),
         loop("preds = torch.cat([preds, self(x)], dim=1)", "range(new_tokens)"),
         loop("preds = torch.cat([preds, f(x)])[-100:]"),

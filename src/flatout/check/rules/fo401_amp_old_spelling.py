@@ -6,11 +6,11 @@ import ast
 import re
 from collections.abc import Iterator
 
+from flatout.check.compatibility import chosen_by_version
 from flatout.check.fixes import add_argument, insert_after, replace
 from flatout.check.module import Module
 from flatout.check.rule import Hit, Rule
 from flatout.check.scopes import Binding
-from flatout.check.compatibility import chosen_by_version
 from flatout.source import Edit, Fix
 
 OLD = {

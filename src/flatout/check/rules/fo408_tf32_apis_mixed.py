@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from flatout.check.compatibility import chosen_by_version
 from flatout.check.module import Module
 from flatout.check.rule import Hit, Rule
 from flatout.check.scaling import exclude_each_other
-from flatout.check.compatibility import chosen_by_version
 
-BACKENDS = "torch.backends."
 # Old flag or function -> the settings of the new interface that it shares its state with.
 MATMUL = ("torch.backends.cuda.matmul.fp32_precision", "torch.backends.fp32_precision")
 CUDNN = tuple(f"torch.backends.cudnn.{part}fp32_precision" for part in ("", "conv.", "rnn."))

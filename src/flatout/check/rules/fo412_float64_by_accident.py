@@ -22,6 +22,8 @@ MAKERS = frozenset(
     )
 )
 _DTYPE_POSITION = {"zeros": 1, "ones": 1, "empty": 1, "identity": 1, "eye": 3, "linspace": 5}
+DATASET = "torch.utils.data.TensorDataset"
+_CASTS = re.compile(r"\.float\(\)|\.half\(\)|\.bfloat16\(\)|dtype|\.type\(|\.to\(\s*torch\.|type_as")
 _WANTED = re.compile(r"\.double\(\)|set_default_dtype|DoubleTensor|torch\.float64|torch\.double")
 
 
@@ -77,6 +79,8 @@ def _goes_to(module: Module, call: ast.Call) -> str | None:
         here, above = chained, module.tree.parent(chained)
     if isinstance(above, ast.Call) and module.fact(above.func).kind == "Module":
         return f"into `{ast.unparse(above.func)}`"
+    if isinstance(above, ast.Call) and module.qualified(above.func) == DATASET:
+        return None if _CASTS.search(module.text.text) else "into a `TensorDataset`"
     if isinstance(above, ast.Assign) and len(above.targets) == 1 and isinstance(above.targets[0], ast.Name):
         used = _use_of(module, above.targets[0], above)
         if used is _CAST:
@@ -108,6 +112,12 @@ def _use_of(module: Module, target: ast.Name, statement: ast.Assign) -> str | No
                 goes_to = goes_to or "to the GPU"
         elif isinstance(above, ast.Call) and module.fact(above.func).kind == "Module":
             goes_to = f"into `{ast.unparse(above.func)}`"
+        elif (
+            isinstance(above, ast.Call)
+            and module.qualified(above.func) == DATASET
+            and not _CASTS.search(module.text.text)
+        ):
+            goes_to = goes_to or "into a `TensorDataset`"
     return goes_to
 
 

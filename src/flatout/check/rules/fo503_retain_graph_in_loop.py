@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from flatout.check.carried import carried_state
+from flatout.check.carried import carried_in_layers, carried_state
 from flatout.check.devices import argument, keyword
 from flatout.check.fixes import remove_argument
 from flatout.check.losses import Backward, loaded
@@ -29,9 +29,10 @@ def find(module: Module) -> Iterator[Hit]:
         loops = module.tree.loops(call)
         if not loops or _used_again(module, backward, loops[0]):
             continue
-        states = [state for state in carried_state(module) if module.tree.loops(state.node)[0] is loops[0]]
+        states = [state.name for state in carried_state(module) if module.tree.loops(state.node)[0] is loops[0]]
+        states += [name for _, name in carried_in_layers(module)]
         if states:
-            yield _because_of_state(call, states[0].name)
+            yield _because_of_state(call, states[0])
         elif _made_in(module, backward, loops[0]):
             yield _needless(module, call)
 

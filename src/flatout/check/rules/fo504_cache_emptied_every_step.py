@@ -19,7 +19,7 @@ _MEASURES = re.compile(r"reset_peak_memory|max_memory_allocated|max_memory_reser
 def find(module: Module) -> Iterator[Hit]:
     for call in module.calls(*EMPTYING, "gc.collect"):
         where = _every(module, call)
-        if where is None or module.is_rare(call):
+        if where is None or _is_rare(module, call):
             continue
         name = ast.unparse(call.func)
         if name.endswith("empty_cache"):
@@ -32,6 +32,14 @@ def find(module: Module) -> Iterator[Hit]:
             message = f"`{name}()` runs {where}: it visits every Python object while the GPU waits"
             remedy = f"Take `{name}()` away; what has no reference is freed at once."
         yield Hit(call, message, remedy)
+
+
+def _is_rare(module: Module, call: ast.Call) -> bool:
+    """Whether the call, or a loop around it, stands under a condition: a mode that saves memory at any price."""
+    region = module.region(call)
+    around = [loop for loop in module.tree.loops(call) if region is not None and loop is not region.node]
+    inside = [loop for loop in around if region is not None and module.tree.within(loop, region.node)]
+    return any(module.is_rare(node) for node in (call, *inside))
 
 
 def _every(module: Module, call: ast.Call) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from flatout.check.carried import carried_state
+from flatout.check.carried import carried_in_layers, carried_state
 from flatout.check.module import Module
 from flatout.check.rule import Hit, Rule
 
@@ -30,6 +30,15 @@ def find(module: Module) -> Iterator[Hit]:
             f"Detach before the next step: `{names[0]} = {names[0]}.detach()`"
             + (f", and {' and '.join(f'`{name}`' for name in names[1:])} likewise." if names[1:] else "."),
         )
+
+    if any("retain_graph=True" in ast.unparse(found.call) for found in module.losses.backwards):
+        for node, name in carried_in_layers(module):
+            yield Hit(
+                node,
+                f"`{name}` carries the graph from one call to the next, never detached: each backward runs through all "
+                "earlier steps, and time and memory grow with every step",
+                f"Detach before the next step: `{name} = {name}.detach()`; a pair needs both parts detached.",
+            )
 
 
 RULE = Rule("FO509", "hidden-state-kept-with-graph", "high", find, needs=("backward",))

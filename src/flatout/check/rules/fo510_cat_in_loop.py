@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from flatout.check.devices import argument
@@ -12,6 +13,8 @@ from flatout.check.tree import Loop
 
 CATS = tuple(f"torch.{name}" for name in ("cat", "concat", "concatenate", "hstack", "vstack", "row_stack"))
 FEW = 16  # rounds that are not worth a word
+_AROUND = ("enumerate", "tqdm", "track", "sorted", "reversed")
+_DATA = re.compile(r"data|batch|sample|files|paths|images|frames|chunks|documents|sentences", re.I)
 
 
 def find(module: Module) -> Iterator[Hit]:
@@ -29,7 +32,7 @@ def find(module: Module) -> Iterator[Hit]:
         if not loops or not any(ast.unparse(part) == grown for part in parts.elts):
             continue
         region = module.region(call)
-        if (region is not None and region.kind == "forward") or _is_short(module, loops[0]):
+        if (region is not None and region.kind == "forward") or not _is_long(module, call, loops[0]):
             continue
         if _generates(module, call, loops[0]) or _used_in_round(module, target, statement, loops[0]):
             continue
@@ -43,25 +46,33 @@ def find(module: Module) -> Iterator[Hit]:
         )
 
 
-def _is_short(module: Module, loop: Loop) -> bool:
-    """Whether the loop surely has few rounds, or may leave at once: a literal, `range(3)`, `while`."""
+def _is_long(module: Module, call: ast.Call, loop: Loop) -> bool:
+    """Whether the loop goes over data, or counts to a number that may be large; not over a handful of parts."""
     if not isinstance(loop, ast.For):
+        return False
+    if loop in module.regions.training_loops or module.evaluations.over_loader(loop):
         return True
     over = loop.iter
-    if isinstance(over, ast.Tuple | ast.List):
-        return True
-    if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id == "range":
+    while isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id in _AROUND and over.args:
+        over = over.args[0]
+    if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id in ("range", "trange"):
         ends = [module.constant(item) for item in over.args[:2]]
-        return not ends or any(isinstance(end, int) and end <= FEW for end in ends[-1:])
-    return False
+        end = ends[-1] if ends else None
+        return end > FEW if isinstance(end, int) else _along_rows(module, call)
+    return isinstance(over, ast.Name | ast.Attribute) and _DATA.search(ast.unparse(over)) is not None
+
+
+def _along_rows(module: Module, call: ast.Call) -> bool:
+    """Whether the parts are put one below the other; features and tokens are put side by side."""
+    dimension = argument(call, 1, "dim")
+    return dimension is None or module.constant(dimension) == 0
 
 
 def _generates(module: Module, call: ast.Call, loop: Loop) -> bool:
     """Whether the loop runs a model, but not over a loader: it generates, and a token a round is nothing to copy."""
     over = loop.iter if isinstance(loop, ast.For) else None
     counted = isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id in ("range", "trange")
-    dimension = argument(call, 1, "dim")
-    if counted and dimension is not None and module.constant(dimension) in (1, -1):
+    if counted and not _along_rows(module, call):
         return True
     runs = any(isinstance(node, ast.Call) and module.evaluations.runs_model(node) for node in ast.walk(loop))
     return runs and not (isinstance(loop, ast.For) and module.evaluations.over_loader(loop))
