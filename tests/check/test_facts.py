@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import pytest
 from asking import probed, probed_all
 
@@ -137,3 +139,32 @@ def test_questions_that_go_round_or_deep_end() -> None:
     assert probed("def f():\n    return f()\nprobe(f())").kind is None
     assert probed("x = " + "+".join(["1"] * 900) + "\nprobe(x)").kind in (None, "number")
     assert probed("import torch\nx = torch.ones(1)" + ".add(1)" * 900 + "\nprobe(x)").kind in (None, "Tensor")
+
+
+def test_what_is_computed_without_gradients_hangs_on_no_graph() -> None:
+    source = """
+        def f(model, x):
+            y = model(x)
+            with torch.no_grad():
+                z = y * 2
+                w = torch.relu(y)
+            probe(y)
+            probe(z)
+            probe(w)
+    """
+    assert [fact.has_graph for fact in probed_all("import torch\n" + dedent(source))] == [True, False, False]
+
+
+def test_second_names_of_a_dtype() -> None:
+    assert probed("import torch\nprobe(torch.half)\n").dtype == "torch.float16"
+    assert probed("from torch import double\nprobe(double)\n").dtype == "torch.float64"
+
+
+def test_a_layer_that_a_snippet_does_not_define() -> None:
+    assert probed("probe(model(x))\n").has_graph
+    assert probed("probe(open(x))\n").kind is None
+
+
+def test_the_type_of_a_device_is_a_string() -> None:
+    fact = probed("import torch\nprobe(torch.device('cuda:1').type)\n")
+    assert (fact.kind, fact.device) == ("str", "cuda")

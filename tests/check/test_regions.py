@@ -113,3 +113,10 @@ def test_rare(condition: str, rare: bool) -> None:
 def test_not_every_step_is_an_optimizers() -> None:
     source = "for t in range(9):\n    state = env.step(action)\n    lr_scheduler.step()\n    probe(t)"
     assert regions(source) == [None]
+
+
+def test_whether_there_is_a_gpu_is_the_same_each_time() -> None:
+    parsed = module(
+        "for x in a:\n    if torch.cuda.is_available():\n        probe(x)\n    if ready():\n        probe(x)\n"
+    )
+    assert [parsed.is_rare(call) for call in probes(parsed)] == [False, True]

@@ -140,7 +140,7 @@ def _asks_for_mode(test: ast.expr) -> bool:
             return True
         return _MODE_WORDS.search(_word(test.left)) is not None and isinstance(test.ops[0], ast.Eq | ast.NotEq)
     if isinstance(test, ast.Call):
-        return _MODE_WORDS.search(_word(test.func)) is not None
+        return _word(test.func) == "is_available" or _MODE_WORDS.search(_word(test.func)) is not None
     return _MODE_WORDS.search(_word(test)) is not None
 
 

@@ -11,12 +11,13 @@ from flatout.check.fact import NUMBERS, UNKNOWN, Fact, join
 from flatout.check.hints import hint
 from flatout.check.known_calls import builtin_fact, call_fact, method_fact
 from flatout.check.scopes import Binding
-from flatout.check.torch_api import DTYPE_NAMES, TENSOR_ATTRIBUTES
+from flatout.check.torch_api import DTYPE_ALIASES, DTYPE_NAMES, TENSOR_ATTRIBUTES
 from flatout.check.tree import FUNCTIONS, Function
 
 if TYPE_CHECKING:
     from flatout.check.module import Module
 
+_OPERATIONS = (ast.Call, ast.BinOp, ast.UnaryOp, ast.Subscript)  # what makes a new tensor
 DEEPEST = 40  # nested questions; a chain of 10,000 operands is not worth an answer
 
 
@@ -40,6 +41,8 @@ class Facts:
         try:
             infer = getattr(self, f"_of_{type(node).__name__}", None)
             fact: Fact = infer(node) if infer else UNKNOWN
+            if fact.has_graph and isinstance(node, _OPERATIONS) and self.module.grad_is_off(node):
+                fact = replace(fact, has_graph=False)
         finally:
             self._depth -= 1
         self._known[node] = fact
@@ -83,7 +86,7 @@ class Facts:
     def _of_Name(self, node: ast.Name) -> Fact:
         qualified = self.module.qualified(node)
         if qualified in DTYPE_NAMES:
-            return Fact(kind="dtype", dtype=qualified)
+            return Fact(kind="dtype", dtype=DTYPE_ALIASES.get(qualified, qualified))
         bindings = self.module.scopes.reaching(node.id, node)
         fact = join([self.of_binding(binding) for binding in bindings])
         if fact.kind == "Module":
@@ -102,7 +105,7 @@ class Facts:
     def _of_Attribute(self, node: ast.Attribute) -> Fact:
         qualified = self.module.qualified(node)
         if qualified in DTYPE_NAMES:
-            return Fact(kind="dtype", dtype=qualified)
+            return Fact(kind="dtype", dtype=DTYPE_ALIASES.get(qualified, qualified))
         if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
             return self.of_self(node)
         owner = self.of(node.value)
@@ -110,6 +113,8 @@ class Facts:
             return Fact(kind="device", device=owner.device)
         if node.attr == "device" and owner.class_name == "accelerate.Accelerator":
             return Fact(kind="device", device="cuda")
+        if node.attr == "type" and owner.kind == "device":
+            return Fact(kind="str", device=owner.device)
         if owner.is_tensor:
             if node.attr in TENSOR_ATTRIBUTES:
                 return replace(owner, has_graph=owner.has_graph and node.attr not in ("data", "grad"))
@@ -243,7 +248,9 @@ class Facts:
             if found is not None:
                 return found
         elif isinstance(node.func, ast.Name) and self.module.scopes.lookup(node.func.id, node) is None:
-            return builtin_fact(self, node, node.func.id) or UNKNOWN
+            found = builtin_fact(self, node, node.func.id)
+            if found is not None:
+                return found
         target = self.module.functions.definition(node.func)
         if isinstance(target, ast.ClassDef):
             return (

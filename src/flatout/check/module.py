@@ -12,6 +12,7 @@ from typing import Any
 from flatout.check import contexts
 from flatout.check.classes import Classes
 from flatout.check.contexts import Autocast
+from flatout.check.evaluation import Evaluations
 from flatout.check.fact import Fact
 from flatout.check.facts import Facts
 from flatout.check.functions import Functions
@@ -21,6 +22,7 @@ from flatout.check.regions import Region, Regions
 from flatout.check.scopes import Scopes
 from flatout.check.tree import Tree
 from flatout.check.waits import Wait, waits
+from flatout.check.windows import Windows
 from flatout.source import SourceText
 
 TorchVersion = tuple[int, int]
@@ -82,6 +84,14 @@ class Module:
     @cached_property
     def losses(self) -> Losses:
         return Losses(self)
+
+    @cached_property
+    def evaluations(self) -> Evaluations:
+        return Evaluations(self)
+
+    @cached_property
+    def windows(self) -> Windows:
+        return Windows(self)
 
     # --- names --------------------------------------------------------------------------------------------------------
 

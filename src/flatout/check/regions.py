@@ -36,6 +36,7 @@ class Regions:
         self.training_loops: dict[Loop, None] = {}
         self.hot_functions: dict[Function, None] = {}
         self.stepping_functions: set[Function] = set()
+        self.optimizer_steps: list[ast.Call] = []  # `optimizer.step()`, `scaler.step(optimizer)`
         self._find_loops()
         self._find_functions()
 
@@ -62,6 +63,9 @@ class Regions:
 
     def _find_loops(self) -> None:
         waiting = [call for call in self._module.tree.nodes(ast.Call) if self._steps(call)]
+        self.optimizer_steps = [
+            call for call in waiting if isinstance(call.func, ast.Attribute) and call.func.attr == "step"
+        ]
         while waiting:
             call = waiting.pop()
             loop = self._innermost_loop(call)

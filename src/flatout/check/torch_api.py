@@ -79,6 +79,16 @@ DTYPE_NAMES = frozenset(
     )
 )
 
+# Second names of the same dtype.
+DTYPE_ALIASES = {
+    "torch.half": "torch.float16",
+    "torch.float": "torch.float32",
+    "torch.double": "torch.float64",
+    "torch.short": "torch.int16",
+    "torch.int": "torch.int32",
+    "torch.long": "torch.int64",
+}
+
 # Functions of `torch` and `torch.nn.functional` whose result is no tensor; every other function of theirs gives one.
 NO_TENSOR_FUNCTIONS = frozenset(
     f"torch.{name}"
