@@ -4,7 +4,6 @@ import pytest
 from asking import module, probes
 
 
-
 def loop_lines(source: str) -> list[int]:
     return [found.loop.lineno for found in module(source).evaluations.loops]
 
