@@ -4,8 +4,8 @@
 
 Run by hand, in an environment for each version; merge.py then makes one table of the lists. A survey imports every
 public module of torch and looks at what it holds. A name counts when any build could have it: one that is bound in a
-branch not taken here (`try: from torch._C import ...`) is listed too. What cannot be told is `open`, and nothing is said
-about names below it.
+branch not taken here (`try: from torch._C import ...`) is listed too. What cannot be told is `open`: nothing is
+said about names below it.
 """
 
 from __future__ import annotations

@@ -44,6 +44,7 @@ def test_random_numbers_are_others_on_a_gpu() -> None:
         "noise = torch.zeros(8, device=device)",
         "noise = torch.zeros(8).to(torch.float16)",
         "noise = torch.zeros(8).to('cpu')",
+        "noise = torch.randn(8, generator=generator).to(device)",  # a CPU generator draws the same numbers everywhere
         "noise = torch.tensor([1, 2]).to(device)",
         "noise = torch.from_numpy(a).to(device)",
         "noise = torch.zeros(8, pin_memory=True).to(device, non_blocking=True)",

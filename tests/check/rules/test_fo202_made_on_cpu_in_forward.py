@@ -45,6 +45,8 @@ def test_made_on_the_cpu(statement: str) -> None:
         "steps = torch.linspace(0, 1, n).tolist()",
         "h = x.new_zeros(n, 4)",
         "h = torch.zeros(n, 4, **self.kwargs)",
+        "x = x if torch.rand(1) < self.p else -x",
+        "seed = torch.randint(0, 9, (1,))",
     ],
 )
 def test_what_follows_the_input_or_may_stay(statement: str) -> None:

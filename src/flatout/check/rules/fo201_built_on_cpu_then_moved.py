@@ -23,7 +23,13 @@ def find(module: Module) -> Iterator[Hit]:
         if not isinstance(made, ast.Call) or (name := module.qualified(made.func)) not in _MAKERS:
             continue
         move = read_move(module.facts, call)
-        if move is None or move.device is None or keyword(made, "device") is not None or _pinned(module, made):
+        if (
+            move is None
+            or move.device is None
+            or keyword(made, "device") is not None
+            or keyword(made, "generator") is not None
+            or _pinned(module, made)
+        ):
             continue
         if not _goes_to_gpu(module, move) or not module.fact(made).on_cpu:
             continue

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from flatout.check.fixes import add_argument
 from flatout.check.module import Module
 from flatout.check.rule import Hit, Rule
-from flatout.check.torch_api import FACTORIES, OLD_CONSTRUCTORS
+from flatout.check.torch_api import FACTORIES, OLD_CONSTRUCTORS, RANDOM
 from flatout.check.tree import Function
 from flatout.source import Fix
 
@@ -39,12 +39,20 @@ def find(module: Module) -> Iterator[Hit]:
 
 
 def _is_scalar(module: Module, call: ast.Call) -> bool:
-    """A tensor without dimensions works with tensors on any device."""
+    """A tensor without dimensions works with tensors on any device, and one random number is for the host."""
     name = module.qualified(call.func)
     if name in _SCALARS:
         return not (call.args and isinstance(call.args[0], ast.List | ast.Tuple | ast.ListComp))
+    if name in RANDOM and _is_one(module, call.args[-1] if call.args else None):
+        return True  # thrown for the host's own decision: `if torch.rand(1) < p`
     first = call.args[0] if call.args else None
     return isinstance(first, ast.Tuple | ast.List) and not first.elts
+
+
+def _is_one(module: Module, size: ast.expr | None) -> bool:
+    if isinstance(size, ast.Tuple | ast.List):
+        return all(module.constant(item) == 1 for item in size.elts)
+    return size is not None and module.constant(size) == 1
 
 
 def _is_moved(module: Module, call: ast.Call) -> bool:
