@@ -30,6 +30,14 @@ _INNER = (
     ("torch.autocast", "torch.amp.autocast"),
 )
 _MODULES = "torch.nn.modules."
+# What a name stands for that a file uses and never binds: a snippet, whose imports everybody knows.
+_CUSTOMARY = {
+    "torch": "torch",
+    "nn": "torch.nn",
+    "F": "torch.nn.functional",
+    "np": "numpy",
+    "DataLoader": "torch.utils.data.DataLoader",
+}
 
 
 def canonical(name: str) -> str:
@@ -75,7 +83,7 @@ class Names:
     def _of_name(self, node: ast.Name) -> str | None:
         found = self._scopes.lookup(node.id, node)
         if found is None:
-            return None
+            return _CUSTOMARY.get(node.id)
         bindings = found[1]
         if all(binding.kind == "import" for binding in bindings):
             names = [imported for binding in bindings if (imported := imported_name(binding))]

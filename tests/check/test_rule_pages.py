@@ -1,0 +1,27 @@
+"""The pages of the rules: what they call wrong is found, and what they call right is not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from flatout.check.module import Module
+from flatout.check.rules import all_rules
+from flatout.source import SourceText
+
+# The families whose pages hold code that can be judged by itself.
+PAGES = sorted((Path(__file__).parents[2] / "docs" / "rules").glob("FO[45]*.md"))
+_BLOCK = re.compile(r"^(Wrong|Right)[^\n]*:\n+```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
+def test_wrong_is_found_and_right_is_not(page: Path) -> None:
+    (rule,) = [rule for rule in all_rules() if rule.code == page.stem]
+    blocks = _BLOCK.findall(page.read_text(encoding="utf-8"))
+    assert {"Wrong", "Right"} <= {kind for kind, _ in blocks}
+    for kind, code in blocks:
+        asked = any(word in code for word in rule.needs or ("",))
+        found = list(rule.find(Module.parse(SourceText(code), path="page.py"))) if asked else []
+        assert bool(found) is (kind == "Wrong"), code
