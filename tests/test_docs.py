@@ -20,6 +20,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted(
     [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md"), *ROOT.glob("examples/*/*.md")]
 )
+# A rule's page holds wrong code and pieces of right code: tests/check/test_rule_pages.py asks the rule about both.
+PROGRAMS = [page for page in PAGES if not (page.parent.name == "rules" and page.name.startswith("FO"))]
 TIMEOUT_SECONDS = 240
 
 _MARK = re.compile(r"<!--\s*docs:\s*(.*?)\s*-->")
@@ -141,7 +143,7 @@ def _check(block: Block, folder: Path) -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PROGRAMS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_blocks_of_a_page_are_true(page: Path, tmp_path: Path) -> None:
     run = [b for b in blocks(page, page.read_text("utf-8")) if b.language in ("python", "console")]
     if run and all(block.skip for block in run):

@@ -11,9 +11,12 @@ from flatout.check.module import Module
 from flatout.check.rules import all_rules
 from flatout.source import SourceText
 
-# The families whose pages hold code that can be judged by itself.
-PAGES = sorted((Path(__file__).parents[2] / "docs" / "rules").glob("FO[45]*.md"))
+PAGES = sorted((Path(__file__).parents[2] / "docs" / "rules").glob("FO*.md"))
 _BLOCK = re.compile(r"^(Wrong|Right)[^\n]*:\n+```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def test_each_rule_has_its_page() -> None:
+    assert [page.stem for page in PAGES] == [rule.code for rule in all_rules()]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])

@@ -20,7 +20,7 @@ def test_dropped(statement: str) -> None:
 
 @pytest.mark.parametrize(
     "statement",
-    ["inputs = inputs.to('cuda')", "model.to('cuda')", "thing.to('cuda')", "inputs.zero_()", "writer.half()"],
+    ["inputs = inputs.to('cuda')", "model.to('cuda')", "thing.to('cuda')", "inputs.zero_()  # .to(", "writer.half()"],
 )
 def test_kept_or_in_place(statement: str) -> None:
     assert lines("FO206", TRAIN.format(statement=statement)) == []

@@ -48,7 +48,7 @@ def test_what_is_registered_or_holds_no_parameters(statement: str) -> None:
 
 
 def test_a_class_that_is_no_module() -> None:
-    source = "from torch import nn\nclass Bag:\n    def __init__(self):\n        self.layers = [nn.Linear(1, 1)]\n"
+    source = "from torch import nn\nclass Bag:  # no Module\n    def __init__(self):\n        self.layers = [nn.Linear(1, 1)]\n"
     assert lines("FO207", source) == []
 
 

@@ -44,4 +44,11 @@ def _is_tensor(module: Module, name: ast.Name) -> bool:
     )
 
 
-RULE = Rule("FO206", "moved-copy-dropped", "high", find, needs=("torch",), in_tests=True)
+RULE = Rule(
+    "FO206",
+    "moved-copy-dropped",
+    "high",
+    find,
+    needs=(".to(", ".cuda(", ".cpu(", ".half(", ".float(", ".double(", ".bfloat16("),
+    in_tests=True,
+)

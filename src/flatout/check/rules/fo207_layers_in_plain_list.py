@@ -117,4 +117,4 @@ _WITHOUT_PARAMETERS = frozenset(
     | {"CrossEntropyLoss", "MSELoss", "L1Loss", "BCELoss", "BCEWithLogitsLoss", "NLLLoss", "KLDivLoss", "SmoothL1Loss"}
 )
 
-RULE = Rule("FO207", "layers-in-plain-list", "high", find, needs=("torch",), in_tests=True)
+RULE = Rule("FO207", "layers-in-plain-list", "high", find, needs=("Module",), in_tests=True)
