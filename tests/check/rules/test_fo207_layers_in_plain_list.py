@@ -48,7 +48,7 @@ def test_what_is_registered_or_holds_no_parameters(statement: str) -> None:
 
 
 def test_a_class_that_is_no_module() -> None:
-    source = "from torch import nn\nclass Bag:  # no Module\n    def __init__(self):\n        self.layers = [nn.Linear(1, 1)]\n"
+    source = NET.format(statement="self.layers = [nn.Linear(1, 1)]").replace("(nn.Module)", ":  # no Module #")
     assert lines("FO207", source) == []
 
 
