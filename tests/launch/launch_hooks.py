@@ -68,6 +68,15 @@ def breaks_at_the_end(options: dict[str, Any]) -> _BreaksAtTheEnd:
     return _BreaksAtTheEnd()
 
 
+class _Translates:
+    def failing(self, error: BaseException) -> None:
+        error.args = tuple(str(word).replace("meta", "cuda") for word in error.args)
+
+
+def translating(options: dict[str, Any]) -> _Translates:
+    return _Translates()
+
+
 def slow(options: dict[str, Any]) -> None:
     Path(options["notes"]).write_text(str(os.getpid()))
     sys.stdout.flush()

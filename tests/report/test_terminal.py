@@ -86,7 +86,9 @@ def test_no_color_is_honoured(predictions: dict[str, Prediction], monkeypatch: p
 def test_a_script_cannot_drive_the_terminal(predictions: dict[str, Prediction]) -> None:
     result = predictions["error"].results[0]
     assert result.error is not None
-    hostile = msgspec.structs.replace(result.error, message="\x1b[2J[bold]gone[/bold]\r" + "x\n" * 50)
+    hostile = msgspec.structs.replace(
+        result.error, message="\x1b[2J[bold]gone[/bold]\r" + "x\n" * 50, notes=("\x1b[2J[dim]", "y\n" * 50)
+    )
     prediction = msgspec.structs.replace(
         predictions["error"],
         arguments=("\x1b[31m--evil", "[red]"),
@@ -98,7 +100,17 @@ def test_a_script_cannot_drive_the_terminal(predictions: dict[str, Prediction]) 
     assert "[bold]gone[/bold]" in text
     assert "[red]" in text
     assert "more lines with -v" in text
-    assert text.count("\n") < 30
+    assert "[dim]" in text
+    assert text.count("\n") < 35
+
+
+def test_notes_of_an_error_follow_its_message(predictions: dict[str, Prediction]) -> None:
+    result = predictions["error"].results[0]
+    assert result.error is not None
+    noted = msgspec.structs.replace(result.error, message="no\n" * 20, notes=("class 7 is out of range",))
+    prediction = msgspec.structs.replace(predictions["error"], results=(msgspec.structs.replace(result, error=noted),))
+    lines = [line.strip() for line in text_of(prediction).splitlines()]
+    assert lines[-2:] == ["class 7 is out of range", "12 more lines with -v"]
 
 
 def test_memory_that_ran_out_and_was_caught_is_a_note(predictions: dict[str, Prediction]) -> None:

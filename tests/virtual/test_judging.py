@@ -140,7 +140,7 @@ def test_out_of_memory_is_told_from_the_exception_alone(name: str) -> None:
 
 
 def test_error_keeps_message_and_place() -> None:
-    failure = Failure("RuntimeError", "mat1 and mat2 must have the same dtype", Place("model.py", 7))
+    failure = Failure("RuntimeError", "mat1 and mat2 must have the same dtype", Place("model.py", 7), ("in batch 3",))
     result = of(FakeRecording(ending=Ending("error", 1, failure)), ended(1))
     assert result.outcome == "error"
     assert msgspec.to_builtins(result.error) == {
@@ -148,6 +148,7 @@ def test_error_keeps_message_and_place() -> None:
         "message": "mat1 and mat2 must have the same dtype",
         "file": "model.py",
         "line": 7,
+        "notes": ("in batch 3",),
     }
 
 

@@ -132,10 +132,14 @@ def _print_error(result: Result, error: PredictedError, console: Console, *, ver
     if result.outcome == "out_of_memory" and not verbose:
         message = _first_sentences(message)
     lines = message.splitlines() or [""]
-    shown = lines if verbose else lines[:_FEW_LINES]
+    notes = [line for note in error.notes for line in plain(note).splitlines()]
+    shown, noted = (lines, notes) if verbose else (lines[:_FEW_LINES], notes[:_FEW_LINES])
     print_labelled(label, Text(f"{plain(error.type)}: ", "bold").append("\n".join(shown), "not bold"), console)
-    if len(shown) < len(lines):
-        print_labelled("", Text(f"{count_text(len(lines) - len(shown), 'more line')} with -v", "dim"), console)
+    for line in noted:
+        print_labelled("", Text(line), console)
+    more = len(lines) - len(shown) + len(notes) - len(noted)
+    if more:
+        print_labelled("", Text(f"{count_text(more, 'more line')} with -v", "dim"), console)
 
 
 def _first_sentences(message: str) -> str:

@@ -86,6 +86,12 @@ class DryRunHook:
             operations = 0
         self._write_peak()
 
+    def failing(self, error: BaseException) -> None:
+        """C++ may have named the native device of a virtual tensor."""
+        from flatout.virtual.cuda_errors import put_right
+
+        put_right(error)
+
     def finished(self, error: BaseException | None) -> None:
         """The script ended: by itself (None), stopped by us, or with an exception."""
         if self._closed:
@@ -144,13 +150,13 @@ def _ending(error: BaseException | None) -> Ending:
 
 
 def _failure(error: BaseException) -> Failure:
-    from flatout.launch.places import spot_of_error
+    from flatout.launch.places import notes_of, spot_of_error
 
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     spot = spot_of_error(error)
-    message = "\n".join([str(error), *getattr(error, "__notes__", ())])
-    return Failure(name, message, None if spot is None else Place(spot.file, spot.line, spot.function))
+    place = None if spot is None else Place(spot.file, spot.line, spot.function)
+    return Failure(name, str(error), place, tuple(notes_of(error)))
 
 
 def install(raw: dict[str, Any]) -> DryRunHook | None:

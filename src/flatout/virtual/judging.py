@@ -119,7 +119,7 @@ def _error(recording: Recording, exit: Exit) -> PredictedError | None:
         message = f"PyTorch cannot do this on a virtual GPU, which says nothing of a real one: {failure.message}"
         return PredictedError("flatout.errors.UnsupportedError", message, file, line)
     if failure is not None:
-        return PredictedError(failure.type, failure.message, file, line)
+        return PredictedError(failure.type, failure.message, file, line, failure.notes)
     if exit.trouble and outcome in (None, "killed"):
         return PredictedError("flatout", f"a mistake of flatout's own at the end of the run: {exit.trouble}")
     if outcome == "killed" or (ending is None and exit.code != 0):

@@ -57,12 +57,16 @@ class Memory(msgspec.Struct, frozen=True):
 
 
 class PredictedError(msgspec.Struct, frozen=True):
-    """Why the script ended early: its exception, or what ended its process (`timeout`, `interrupted`, a signal)."""
+    """Why the script ended early: its exception, or what ended its process (`timeout`, `interrupted`, a signal).
+
+    `message` is the exception's own, word for word; `notes` say more of it, as which index was out of range.
+    """
 
     type: str
     message: str
     file: str | None = None
     line: int | None = None
+    notes: tuple[str, ...] = ()
 
 
 class Result(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@
     replay.py        shapes that do not fit: the text of PyTorch's C++, which its Python shape rules paraphrase
     driver.py        what the CUDA driver itself reports
     wording.py       how PyTorch spells types and devices
+    shown.py         messages of C++ that name a native device
     registry.py      what PyTorch's own table of operators says about checks
 
 `check_devices` is called for operations that mix devices, `refuse` and `as_cuda_says` when the shapes of a call are
@@ -23,7 +24,7 @@ from flatout.virtual.cuda_errors.driver import invalid_device_ordinal
 from flatout.virtual.cuda_errors.dtypes import refuse
 from flatout.virtual.cuda_errors.guards import guarded
 from flatout.virtual.cuda_errors.replay import as_cuda_says, raise_if_refused
-from flatout.virtual.cuda_errors.wording import as_shown
+from flatout.virtual.cuda_errors.shown import as_shown, put_right, shown_for
 
 __all__ = [
     "accepts_host_scalars",
@@ -32,6 +33,8 @@ __all__ = [
     "check_devices",
     "guarded",
     "invalid_device_ordinal",
+    "put_right",
     "raise_if_refused",
     "refuse",
+    "shown_for",
 ]

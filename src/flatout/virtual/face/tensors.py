@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from flatout.virtual.cuda_errors import shown_for
+from flatout.virtual.cuda_errors.devices import tensors_in
 from flatout.virtual.face import pinning
 from flatout.virtual.face.devices import device_argument, plain_int
 from flatout.virtual.face.patches import Patches
@@ -15,6 +17,7 @@ _Tensor: Any = torch.Tensor
 UninitializedTensorMixin: Any = torch.nn.parameter.__dict__["UninitializedTensorMixin"]
 _base: Any = torch._C.TensorBase
 _plain_to = _base.to
+_PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter)
 _plain_data_ptr = _base.data_ptr
 _plain_is_shared: Any = torch.Tensor.is_shared
 
@@ -25,6 +28,8 @@ def install(patches: Patches) -> None:
         patches,
         {
             "device": _DeviceAttribute(),
+            "grad": _Gradient(_base.grad),
+            "_grad": _Gradient(_base._grad),
             "is_cuda": property(lambda self: 0 < native_index(self) <= HOST_INDEX),
             "is_meta": property(lambda self: native_device(self).type == "meta" and not native_index(self)),
             "is_cpu": property(lambda self: native_device(self).type == "cpu" or native_index(self) > HOST_INDEX),
@@ -79,6 +84,29 @@ class _DeviceAttribute:
         raise AttributeError("attribute 'device' of 'torch._C.TensorBase' objects is not writable")
 
 
+class _Gradient:
+    """``Tensor.grad``. C++ names the type of the native device where it refuses a gradient.
+
+    Who asks for ``Tensor.grad.__get__`` itself, as PyTorch's own modes do, is given C++'s.
+    """
+
+    def __init__(self, plain: Any) -> None:
+        self._plain = plain
+        self.__dict__["__get__"] = plain.__get__
+
+    def __get__(self, tensor: Any, owner: Any = None) -> Any:
+        return self if tensor is None else self._plain.__get__(tensor)
+
+    def __set__(self, tensor: torch.Tensor, gradient: Any) -> None:
+        try:
+            self._plain.__set__(tensor, gradient)
+        except RuntimeError as error:
+            raise type(error)(shown_for(str(error), tensors_in((tensor, gradient)))) from None
+
+    def __delete__(self, tensor: torch.Tensor) -> None:
+        self._plain.__delete__(tensor)
+
+
 def _get_device(self: torch.Tensor) -> int:
     index = native_index(self)
     return index - 1 if 0 < index <= HOST_INDEX else int(_base.get_device(self))
@@ -104,6 +132,9 @@ def _native(device: Any, tensor: torch.Tensor) -> Any:
     index = native_index(tensor)
     if index and shown_device(native_device(tensor)) == device:
         return native_device(tensor)
+    if not index and device.type == "cuda" and native_device(tensor).type == "meta" and type(tensor) in _PLAIN_TYPES:
+        # C++ sees a copy from meta to meta, which is legal. Source of the text: aten/src/ATen/native/Copy.cpp.
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     return device
 
 
