@@ -22,6 +22,7 @@ class Patches:
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
+        self._rebound: list[tuple[list[tuple[Any, Any]], str]] = []
 
     def put(self, owner: Any, name: str, value: Any) -> None:
         """Replace an attribute of a module or class."""
@@ -59,7 +60,7 @@ class Patches:
         `pairs` are originals with their replacements; pairs that are added to the list later count when everything is
         undone, so that modules imported meanwhile get the originals back. Modules of `package` keep theirs.
         """
-        self._undo.append(lambda: _exchange([(new, old) for old, new in pairs], package))
+        self._rebound.append((pairs, package))
         _exchange(pairs, package)
 
     def rebind_class(self, owner: type, replacements: dict[int, Any]) -> None:
@@ -79,6 +80,10 @@ class Patches:
 
     def restore(self) -> None:
         """Undo everything."""
+        for package in {package for _, package in self._rebound}:  # one: each look at all modules takes its time
+            pairs = [pair for pairs, owner in self._rebound if owner == package for pair in pairs]
+            _exchange([(new, old) for old, new in pairs], package)
+        self._rebound.clear()
         while self._undo:
             self._undo.pop()()
 
@@ -88,9 +93,13 @@ def _exchange(pairs: list[tuple[Any, Any]], package: str) -> None:
     for module_name, module in list(sys.modules.items()):
         if not isinstance(module, ModuleType) or module_name.startswith((*_UNTOUCHED, package)):
             continue
+        if replacements.keys().isdisjoint(map(id, list(vars(module).values()))):
+            continue  # nearly all: there are thousands of modules, and this look at one is the quickest
         for name, value in list(vars(module).items()):
             new = replacements.get(id(value))
             if new is not None:
+                while id(new) in replacements:  # replaced more than once
+                    new = replacements[id(new)]
                 setattr(module, name, new)
 
 
