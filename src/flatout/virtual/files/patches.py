@@ -84,14 +84,16 @@ class Patches:
 
 
 def _exchange(pairs: list[tuple[Any, Any]], package: str) -> None:
-    replacements = {id(old): new for old, new in pairs}
+    # Looked up by kind and then by value, which for functions and classes is identity: `id` itself is an audit event,
+    # and a program has some hundred thousand globals.
+    kinds = {type(old) for old, _ in pairs}
+    replacements = dict(pairs)
     for module_name, module in list(sys.modules.items()):
         if not isinstance(module, ModuleType) or module_name.startswith((*_UNTOUCHED, package)):
             continue
         for name, value in list(vars(module).items()):
-            new = replacements.get(id(value))
-            if new is not None:
-                setattr(module, name, new)
+            if type(value) in kinds and value in replacements:
+                setattr(module, name, replacements[value])
 
 
 class AfterImport(importlib.abc.MetaPathFinder):
