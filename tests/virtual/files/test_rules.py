@@ -203,6 +203,11 @@ def test_the_operating_systems_errors(guard: FileGuard) -> None:
     for harm, expected in (
         (lambda: open("missing/x", "w"), FileNotFoundError),
         (lambda: open("notes.txt/x", "w"), NotADirectoryError),
+        (lambda: open("notes.txt/x/y", "w"), NotADirectoryError),  # at whatever depth
+        (lambda: os.replace("link.pt", "notes.txt/x/y"), NotADirectoryError),
+        (lambda: os.replace("link.pt", "missing/x/y"), FileNotFoundError),
+        (lambda: os.mkdir("notes.txt/x/y"), NotADirectoryError),
+        (lambda: os.unlink("notes.txt/x/y"), NotADirectoryError),
         (lambda: open("runs", "w"), IsADirectoryError),
         (lambda: open("notes.txt", "x"), FileExistsError),
         (lambda: os.mkdir("runs"), FileExistsError),

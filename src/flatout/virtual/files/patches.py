@@ -89,17 +89,18 @@ class Patches:
 
 
 def _exchange(pairs: list[tuple[Any, Any]], package: str) -> None:
-    replacements = {id(old): new for old, new in pairs}
+    # Looked up by kind and then by value, which for functions and classes is identity: `id` itself is an audit event,
+    # and a program has some hundred thousand globals.
+    kinds = {type(old) for old, _ in pairs}
+    replacements = dict(pairs)
     for module_name, module in list(sys.modules.items()):
         if not isinstance(module, ModuleType) or module_name.startswith((*_UNTOUCHED, package)):
             continue
-        if replacements.keys().isdisjoint(map(id, list(vars(module).values()))):
-            continue  # nearly all: there are thousands of modules, and this look at one is the quickest
         for name, value in list(vars(module).items()):
-            new = replacements.get(id(value))
-            if new is not None:
-                while id(new) in replacements:  # replaced more than once
-                    new = replacements[id(new)]
+            if type(value) in kinds and value in replacements:
+                new = replacements[value]
+                while type(new) in kinds and new in replacements:  # replaced more than once
+                    new = replacements[new]
                 setattr(module, name, new)
 
 
