@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
+from flatout.report.sources import source_line
+
 INDENT = "  "
 LABEL_WIDTH = 9
 
@@ -48,6 +50,13 @@ def print_source(source: str, console: Console) -> None:
     edge = "| " if console.options.ascii_only else "│ "
     margin = Text(INDENT + " " * LABEL_WIDTH).append(edge, "dim")
     print_line(margin.append(source, "cyan"), console)
+
+
+def print_quotation(file: str | None, line: int | None, console: Console) -> None:
+    """The line of source, where it can be read."""
+    source = None if file is None else source_line(file, line)
+    if source is not None:
+        print_source(source, console)
 
 
 def print_columns(rows: Sequence[Sequence[Text]], right: set[int], console: Console) -> None:

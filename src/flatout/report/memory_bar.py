@@ -20,7 +20,8 @@ _LEGEND_GAP = 4
 def cells_of(sizes_bytes: Sequence[int], total_bytes: int, width: int) -> list[int]:
     """How many of `width` cells each size gets: by largest remainder, and their sum never exceeds `width`.
 
-    A size of at least half a cell gets at least one, so that nothing that matters vanishes from the bar.
+    A size of at least half a cell gets at least one, so that nothing that matters vanishes from the bar; so does the
+    largest, however small it is: only an empty GPU has an empty bar.
     """
     if total_bytes <= 0:
         return [0] * len(sizes_bytes)
@@ -32,6 +33,8 @@ def cells_of(sizes_bytes: Sequence[int], total_bytes: int, width: int) -> list[i
         cells[index] += 1
     while sum(cells) > width:
         cells[cells.index(max(cells))] -= 1
+    if width > 0 and not any(cells) and any(sizes_bytes):
+        cells[sizes_bytes.index(max(sizes_bytes))] = 1
     return cells
 
 
