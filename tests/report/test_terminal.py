@@ -118,4 +118,4 @@ def test_memory_that_ran_out_and_was_caught_is_a_note(predictions: dict[str, Pre
     facts = {**prediction.results[0].facts, "out_of_memory_caught": 2}
     result = msgspec.structs.replace(prediction.results[0], facts=facts)
     text = " ".join(text_of(msgspec.structs.replace(prediction, results=(result,))).split())
-    assert "Note memory ran out 2 times on the way, and the script caught that" in text
+    assert "left of 39.6 GiB (out of memory caught 2 x)" in text

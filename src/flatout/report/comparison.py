@@ -13,7 +13,7 @@ from flatout.report.verdict import verdict_of
 from flatout.virtual.prediction import Prediction, Result
 
 _BAR_CELLS = 20
-_PARTS = ("", *"▏▎▍▌▋▊▉")  # eighths of a cell
+_PARTS: tuple[str, ...] = ("", *"▏▎▍▌▋▊▉")  # eighths of a cell
 
 
 def print_comparison(prediction: Prediction, console: Console) -> None:
@@ -67,4 +67,6 @@ def _share(result: Result) -> str:
     if memory is None or not result.used_gpu or result.outcome == "error":
         return ""
     ratio = memory.needed_bytes / memory.usable_bytes
+    if 0 < ratio < 0.01:
+        return "<1%"
     return f"{math.floor(ratio * 100) if ratio < 1 else math.ceil(ratio * 100):,}%"

@@ -55,7 +55,7 @@ def _waits(result: Result) -> list[list[Text]]:
     rows = []
     for wait in ordered:
         reason = f"{plain(wait.reason)}, steers the run" if wait.steered else plain(wait.reason)
-        rows.append([Text(f"{wait.count:,} x"), Text(reason), _where(wait.place), _source(wait.place)])
+        rows.append([Text(f"{wait.count:,} x"), _where(wait.place), Text(reason), _source(wait.place)])
     return rows
 
 

@@ -28,7 +28,7 @@ def print_error(result: Result, error: PredictedError, console: Console, *, verb
     if message is not None:
         _print_message(label, message, error.notes, console, verbose=verbose)
     note = _note(result, error)
-    if note:
+    if note and not (message is not None and error.cause == "script"):
         print_labelled("Note", Text(note), console)
 
 
@@ -38,6 +38,8 @@ def _message(result: Result, error: PredictedError, *, verbose: bool) -> Text | 
         said = error.type == "SystemExit" and ": " in error.message
         return Text(plain(error.message)) if said else None
     message = plain(error.message).strip()
+    if error.cause in ("refused", "flatout"):
+        return Text(message)
     if result.outcome == "out_of_memory" and not verbose:
         message = _first_sentences(message)
     return Text(f"{plain(error.type)}: ", "bold").append(message, "not bold")

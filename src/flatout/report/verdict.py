@@ -45,7 +45,7 @@ def _caught(result: Result) -> str:
     if not times:
         return ""
     steps = "" if result.steps else ", no step seen"
-    return f"out of memory {'once' if times == 1 else count_text(times, 'time')} before, caught{steps}"
+    return f"out of memory caught {'once' if times == 1 else f'{times:,} x'}{steps}"
 
 
 def _left(memory: Memory) -> str:
@@ -77,7 +77,12 @@ def unanswered(result: Result, error: PredictedError) -> str:
         return f"stopped by Ctrl-C {when}"
     if error.cause == "script" and error.type == "EOFError":
         return "the script asks for input, and there was none"
-    return _ended_itself(result, error) if error.cause == "script" else _failure(result)
+    if error.cause == "script":
+        return _ended_itself(result, error)
+    if error.cause == "flatout":
+        return "flatout itself made a mistake"
+    where = f" at {place_text(error.file, error.line)}" if error.file else ""
+    return f"the virtual GPU refuses what the script does{where}"
 
 
 def _ended_itself(result: Result, error: PredictedError) -> str:

@@ -178,5 +178,6 @@ def _sentence(text: str, lines: list[str], count: int) -> str:
     """One assumption as one line: what, where, how often."""
     more = len(lines) - _MOST_PLACES
     shown = lines if more <= 1 else [*lines[:_MOST_PLACES], f"{more} more lines"]
-    detail = ", ".join([*shown, f"{count} times"] if count > 1 else shown)
+    times = [f"{count} times"] if count > 1 else []
+    detail = "; ".join([", ".join(shown), *times] if shown else times)
     return f"{text} ({detail})" if detail else text
