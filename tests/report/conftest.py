@@ -132,7 +132,7 @@ REFUSED = changed(
     **T4,
     outcome="error",
     error=PredictedError(
-        "flatout.errors.UnsupportedError", "torch.func.hessian is not there yet", "train.py", 5, "refused"
+        "flatout.errors.UnsupportedError", "torch.func.hessian is not there yet", "train.py", 5, cause="refused"
     ),
 )
 NOTHING = {"outcome": "error", "memory": unused(T4_BYTES), "used_gpu": False, "steps": 0, "per_step": (), **T4}
@@ -145,18 +145,20 @@ NO_INPUT = changed(
     **NOTHING,
     exit_code=1,
     error=PredictedError(
-        "EOFError", "EOF when reading a line", "train.py", 1, "script", "setup, before the first step"
+        "EOFError", "EOF when reading a line", "train.py", 1, cause="script", doing="setup, before the first step"
     ),
 )
 TIMEOUT = changed(
     **{**T4, "outcome": "error", "exit_code": 1, "steps": 2},
-    error=PredictedError("timeout", "stopped by --timeout.", "train.py", 5, "timeout", "forward, step 3"),
+    error=PredictedError("timeout", "stopped by --timeout.", "train.py", 5, cause="timeout", doing="forward, step 3"),
 )
 GAVE_UP = changed(
     **{**NOTHING, "used_gpu": True},
     exit_code=1,
     facts={"out_of_memory_caught": 1},
-    error=PredictedError("SystemExit", "the script ended itself with exit code 1: too big", "train.py", 9, "script"),
+    error=PredictedError(
+        "SystemExit", "the script ended itself with exit code 1: too big", "train.py", 9, cause="script"
+    ),
 )
 HALVED = changed(**T4, memory=memory_of(T4_BYTES, 0.6), facts={"out_of_memory_caught": 2})
 SMALL = changed(memory=Memory(80 * GIB, 80 * GIB, 400 * MIB, MIB, 2 * MIB, 2 * MIB, 79 * GIB, None, {"inputs": MIB}))

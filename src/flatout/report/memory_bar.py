@@ -45,7 +45,7 @@ def print_memory(memory: Memory, console: Console) -> None:
 
 
 def memory_bar(memory: Memory, console: Console) -> list[Text]:
-    """One line of cells from empty to full; the second one marks the GPU's end where more than that is needed."""
+    """A line of cells from empty to full, one that marks the GPU's end where more than that is needed, an empty one."""
     width = min(console.width - 2, _WIDEST_CELLS) - 2
     parts = parts_of(memory)
     total_bytes = max(memory.usable_bytes, sum(part.size_bytes for part in parts))
@@ -58,7 +58,7 @@ def memory_bar(memory: Memory, console: Console) -> list[Text]:
     line.append(dot * (width - sum(cells)), "dim").append(edges[1], "dim")
     if total_bytes == memory.usable_bytes:
         return [line, Text("")]
-    return [line, _end_mark(memory, total_bytes, width, console)]
+    return [line, _end_mark(memory, total_bytes, width, console), Text("")]
 
 
 def _segment(kind: Kind, count: int, console: Console) -> Text:
