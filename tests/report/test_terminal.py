@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from flatout.report import print_prediction
+from flatout.report.terminal import command_text
 from flatout.virtual.prediction import Prediction
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -118,4 +119,34 @@ def test_memory_that_ran_out_and_was_caught_is_a_note(predictions: dict[str, Pre
     facts = {**prediction.results[0].facts, "out_of_memory_caught": 2}
     result = msgspec.structs.replace(prediction.results[0], facts=facts)
     text = " ".join(text_of(msgspec.structs.replace(prediction, results=(result,))).split())
-    assert "Note memory ran out 2 times on the way, and the script caught that" in text
+    assert "left of 39.6 GiB (out of memory caught 2 x)" in text
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "text"),
+    [
+        ("train.py", ("--lr", "1e-3"), "train.py --lr 1e-3"),
+        ("my train.py", ("two words", "", "*.pt", "a'b"), "'my train.py' 'two words' '' '*.pt' 'a'\"'\"'b'"),
+        ("-m pkg.mod", ("-m", "x y"), "-m pkg.mod -m 'x y'"),
+        ("train.py", ("a\nb\x1b[31m",), "train.py 'a\\nb'"),
+    ],
+)
+def test_the_command_is_shown_as_a_shell_takes_it(script: str, arguments: tuple[str, ...], text: str) -> None:
+    assert command_text(script, arguments) == text
+
+
+def test_each_run_is_told_by_its_own_steps(predictions: dict[str, Prediction]) -> None:
+    alone = text_of(predictions["out_of_memory"])
+    assert "no optimizer step · PyTorch" in alone
+    assert "What it takes without a limit, over 3 steps:" in alone
+    assert "up to 3 steps · PyTorch" in text_of(predictions["several"])
+    verbose = text_of(predictions["out_of_memory"], verbose=True)
+    assert "Steps, without a limit" in verbose
+    assert "Facts, until memory ran out" in verbose
+    assert "without a limit" not in text_of(predictions["fits"], verbose=True)
+
+
+def test_what_was_caught_stays_where_the_figure_has_no_room(predictions: dict[str, Prediction]) -> None:
+    comparison = text_of(predictions["halved"], 80).partition("T4 16 GB")[2].splitlines()[0]
+    assert "out of memory caught 2 x" in comparison
+    assert "left of" not in comparison

@@ -88,9 +88,15 @@ def load(gpu: str) -> None:
     assert not machine.initialized  # else a fork of this process could not use its GPU
 
     def boot(
-        wanted: GPU, *, writer: Writer | None = None, assume: dict[str, float] | None = None, usable_bytes: int
+        wanted: GPU,
+        *,
+        writer: Writer | None = None,
+        assume: dict[str, float] | None = None,
+        usable_bytes: int,
+        calibrated: bool,
     ) -> Any:
         assert (wanted, usable_bytes) == (specification, specification.usable_bytes), f"booted for a {gpu}"
+        assert calibrated == (writer is not None)
         machine.writer, machine.assume = writer, assume or {}
         return machine
 

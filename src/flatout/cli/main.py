@@ -12,6 +12,7 @@ import typer
 from flatout import __version__
 from flatout.cli import gpus, predict
 from flatout.cli.predict import INTERRUPTED
+from flatout.cli.usage import usage_message
 from flatout.errors import FlatoutError, UsageError
 
 app = typer.Typer(
@@ -59,7 +60,7 @@ def run(arguments: Sequence[str]) -> int:
         return _say("interrupted", INTERRUPTED)
     except _ClickException as error:
         # Without any argument the help was shown already, and there is nothing more to say.
-        return _say(_usage_message(error), UsageError.exit_code) if arguments else UsageError.exit_code
+        return _say(usage_message(error, arguments), UsageError.exit_code) if arguments else UsageError.exit_code
     except Exception as error:
         if os.environ.get("FLATOUT_TRACEBACK"):
             raise
@@ -72,14 +73,6 @@ def run(arguments: Sequence[str]) -> int:
 def main() -> NoReturn:
     """The entry point of the command `flatout`."""
     sys.exit(run(sys.argv[1:]))
-
-
-def _usage_message(error: Exception) -> str:
-    """What the parser did not like, and where to read what it likes."""
-    context = getattr(error, "ctx", None)
-    message = str(error.format_message() if hasattr(error, "format_message") else error)
-    where = context.command_path if context is not None else "flatout"
-    return f"{message.rstrip('.')} (see {where} --help)"
 
 
 def _say(message: str, exit_code: int) -> int:

@@ -84,6 +84,7 @@ class DryRunHook:
             self._writer.step(Step(machine.step, operations, memory.sequence, memory.peak_bytes, user_place()))
             machine.step += 1
             operations = 0
+        self.phase_changed(machine.phase)  # the same phase, of the next step
         self._write_peak()
 
     def failing(self, error: BaseException) -> None:
@@ -178,6 +179,7 @@ def install(raw: dict[str, Any]) -> DryRunHook | None:
         writer=writer,
         assume=options.assume,
         usable_bytes=UNLIMITED_BYTES if options.unlimited else specification.usable_bytes,
+        calibrated=writer is not None,
     )
     guard = _guard_files(options)
     if writer is None:
