@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import NamedTuple
 
 
@@ -132,23 +131,6 @@ EXEMPT = {
 }
 """Operators with a kernel of their own on CUDA that have no stand-in, each with the reason."""
 EXEMPT_PREFIXES = {"miopen_": "AMD's library", "_use_miopen": "AMD's library"}
-
-
-def cuda_kernels(native_functions: Path) -> set[str]:
-    """Names of the operators that have a kernel of their own on CUDA, by PyTorch's list (torchgen's copy)."""
-    names: set[str] = set()
-    name, inside = "", False
-    for line in native_functions.read_text().splitlines():
-        if found := re.match(r"- func: ([\w.]+)\(", line):
-            name, inside = found[1], False
-        elif line.startswith("  dispatch:"):
-            inside = True
-        elif inside and (found := re.match(r"    ([\w, ]+): ", line)):
-            if "CUDA" in {key.strip() for key in found[1].split(",")}:
-                names.add(name)
-        elif line.startswith("  ") and not line.startswith("   "):
-            inside = False
-    return names
 
 
 def uncovered(kernels: Iterable[str], covered: Iterable[str]) -> list[str]:

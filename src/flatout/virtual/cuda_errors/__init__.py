@@ -8,7 +8,6 @@
     driver.py        what the CUDA driver itself reports
     wording.py       how PyTorch spells types and devices
     shown.py         messages of C++ that name a native device
-    registry.py      what PyTorch's own table of operators says about checks
 
 `check_devices` is called for operations that mix devices, `refuse` and `as_cuda_says` when the shapes of a call are
 seen for the first time, `guarded` wraps the few kernels that are looked at on every call.

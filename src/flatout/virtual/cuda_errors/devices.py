@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
-from flatout.virtual.cuda_errors.registry import cuda_kernel
+from flatout.virtual.native_functions import cuda_kernel
 from flatout.virtual.cuda_errors.wording import device_of, torch_version
 
 if TYPE_CHECKING:
