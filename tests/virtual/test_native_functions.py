@@ -23,6 +23,7 @@ def test_the_table_is_read_as_it_is_written(tmp_path: Path) -> None:
 
 def test_the_installed_table_names_the_checks_of_cuda() -> None:
     add = native_functions.cuda_kernel("aten::add.Tensor")
-    assert add == native_functions.CudaKernel(checked=True, structured=True, wrapper="wrapper_CUDA_add_Tensor")
-    assert native_functions.cuda_kernel("aten::index_select").wrapper == "wrapper_CUDA__index_select"
+    assert add == native_functions.CudaKernel(checked=False, structured=True, wrapper="wrapper_CUDA_add_Tensor")
+    select = native_functions.cuda_kernel("aten::index_select")
+    assert select == native_functions.CudaKernel(True, structured=False, wrapper="wrapper_CUDA__index_select")
     assert not native_functions.cuda_kernel("no::such").checked

@@ -7,9 +7,7 @@ out. Operations that PyTorch composes of others in C++ are left alone: they come
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -28,6 +26,7 @@ from flatout.virtual.tensor import (
     is_virtual,
     native_device,
     new_tensor,
+    place,
     span_bytes,
 )
 
@@ -129,29 +128,10 @@ def _note_update(written: Sequence[Any]) -> None:
                 machine.steps.counter.parameter_updated()
 
 
-class _Place(threading.local):
-    """What plain ``meta`` stands for while C++ makes a tensor on a device of which it knows only the type."""
-
-    index = 0
-
-
-_place = _Place()
-
-
-@contextmanager
-def placed_on(index: int) -> Iterator[None]:
-    """Tensors made on plain ``meta`` meanwhile belong to the virtual device of that native index."""
-    before, _place.index = _place.index, index
-    try:
-        yield
-    finally:
-        _place.index = before
-
-
 def index_named(device: torch.device | None) -> int:
     """The native index of the GPU that was named, or of the current one; 0 for a script's own ``meta``."""
     if device is not None and device.type == "meta":
-        return device.index or _place.index
+        return device.index or place.index
     return machines.current().gpu(None if device is None else device.index).number + 1
 
 

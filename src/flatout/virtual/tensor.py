@@ -13,7 +13,9 @@ machine. Three facts make it:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import torch
@@ -119,6 +121,25 @@ def as_virtual(alias: torch.Tensor, index: int) -> torch.Tensor:
     """A virtual tensor from an alias made by `as_meta` (same storage)."""
     keys = _host_keys if index > HOST_INDEX else _cuda_keys
     return _make_subclass(torch.Tensor, alias, False, device_for_backend_keys=keys)  # type: ignore[no-any-return]
+
+
+class _Place(threading.local):
+    """What plain ``meta`` stands for while C++ makes a tensor on a device of which it knows only the type."""
+
+    index = 0
+
+
+place = _Place()
+
+
+@contextmanager
+def placed_on(index: int) -> Iterator[None]:
+    """Tensors made on plain ``meta`` meanwhile belong to that native index; 0 is ``meta`` itself."""
+    before, place.index = place.index, index
+    try:
+        yield
+    finally:
+        place.index = before
 
 
 def is_virtual(tensor: torch.Tensor) -> bool:

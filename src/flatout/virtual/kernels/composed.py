@@ -12,6 +12,8 @@ from flatout.virtual.cuda_errors.devices import tensors_in
 from flatout.virtual.dispatch import taken_apart
 from flatout.virtual.operators import Operator
 from flatout.virtual.registry import composes, stands_in
+from flatout.virtual.sparse.tensors import run_as_on_the_cpu
+from flatout.virtual.tensor import native_index
 
 _aten: Any = torch.ops.aten
 
@@ -44,6 +46,13 @@ def _in_words_of_a_gpu(run: Callable[..., Any], op: Operator, *args: Any, **kwar
         if shown == str(error):
             raise
         raise type(error)(shown) from None
+
+
+@stands_in("_to_sparse", "_to_sparse.sparse_dim")
+def to_sparse(op: Operator, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    """A dense tensor in coordinate format: C++ looks for what is not zero."""
+    name, key = op.name.removeprefix("aten::"), torch._C.DispatchKey.CPU
+    return run_as_on_the_cpu(name, native_index(tensor), (tensor, *args), kwargs, key)
 
 
 @composes("one_hot")

@@ -127,7 +127,7 @@ def embedding_bag_backward(
     mode: int,
     *rest: Any,
 ) -> torch.Tensor:
-    """Sums and means are added as an embedding's gradient, however few there are. Source: native/cuda/EmbeddingBag.cu."""
+    """Sums and means are added in parts, as an embedding's gradient is. Source: native/cuda/EmbeddingBag.cu."""
     args = (
         gradient, indices, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, *rest,
     )  # fmt: skip

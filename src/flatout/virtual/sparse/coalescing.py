@@ -6,7 +6,9 @@ Sources: aten/src/ATen/native/sparse/cuda/SparseCUDATensor.cu (``_coalesce_spars
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+
 import torch
 
 from flatout.virtual import machine as machines
@@ -15,15 +17,15 @@ from flatout.virtual.dispatch import alias, empty
 from flatout.virtual.kernels.layouts import copy_bytes
 from flatout.virtual.kernels.target import Temporaries, scratch
 from flatout.virtual.sparse.tensors import coo
-from flatout.virtual.tensor import contiguous_stride, native_index
+from flatout.virtual.tensor import allocation_of, contiguous_stride, native_index
 
 INDEX_BYTES = 8
 SORT_TILE = 256 * 8
-"""Pairs of 8 bytes each that one thread block of CUB's merge sort takes (a comparison of its own rules radix sort out)."""
+"""Pairs of int64 that a thread block of CUB's merge sort takes (PyTorch's own comparison rules radix sort out)."""
 
 
 def merge_sort_bytes(count: int) -> int:
-    """Temporary memory of CUB's merge sort of `count` pairs of int64, in bytes: a copy of both and the tiles' borders."""
+    """Temporary memory of CUB's merge sort of `count` pairs of int64, in bytes: a copy, and the borders of the tiles."""
     parts = ((1 + -(-count // SORT_TILE)) * 4, count * INDEX_BYTES, count * INDEX_BYTES)
     return sum(-(-part // 256) * 256 for part in parts)
 
@@ -57,37 +59,28 @@ def coalesce(tensor: torch.Tensor) -> torch.Tensor:
         scratch(index, merge_sort_bytes(count))
         known = contents.real(places)
         machine.wait("coalesce: the size hangs on values", invented=known is None)
-        different = _different(known, size[:dims])
-        kept = min(count, _product(size[:dims])) if different is None else different.numel()
+        if known is None:
+            machine.assume_that("coalesce: the indices of a sparse tensor were taken to be all different")
+            kept = min(count, math.prod(size[:dims]))
+        else:
+            different, place_of = known.unique(return_inverse=True)
+            kept = different.numel()
         rows = alias(places, (1, kept), (kept, 1))
-        if different is not None:
-            _write(rows, different.unsqueeze(0))
         new_values = empty((kept, *values.shape[1:]), values.dtype, index)
+        if known is not None:
+            known[:kept] = different
+            _know_sums(new_values, values, place_of)
         temporaries.take(copy_bytes(values, torch.contiguous_format))
         new_indices = rows
         if dims > 1:
             new_indices = empty((dims, kept), torch.int64, index)
-            if different is not None:
+            if known is not None:
                 contents.know(new_indices, torch.stack(torch.unravel_index(different, tuple(size[:dims]))))
     return coo(new_indices, new_values, size, coalesced=True)
 
 
-def _different(known: torch.Tensor | None, size: Sequence[int]) -> torch.Tensor | None:
-    if known is None:
-        machines.current().assume_that("coalesce: the indices of a sparse tensor were taken to be all different")
-        return None
-    return known.unique()
-
-
-def _write(target: torch.Tensor, content: torch.Tensor) -> None:
-    seen = contents.real(target)
-    assert seen is not None, "indices were known before they were sorted"
-    seen.copy_(content)
-
-
-def _product(size: Sequence[int]) -> int:
-    total = 1
-    for n in size:
-        total *= n
-    return total
-
+def _know_sums(target: torch.Tensor, values: torch.Tensor, place_of: torch.Tensor) -> None:
+    """Carry the content along where it is known: value `n` is added in row ``place_of[n]``."""
+    known = contents.real(values)
+    if known is not None and allocation_of(target).nbytes <= contents.limit_bytes(target.dtype):
+        contents.know(target, torch.zeros(target.shape, dtype=target.dtype).index_add_(0, place_of, known))

@@ -21,7 +21,7 @@ from flatout.virtual.sparse.tensors import CONSTRUCTORS, constructor, run_as_on_
 from flatout.virtual.tensor import native_index
 
 Kernel: TypeAlias = Callable[..., Any]
-KEY = "SparseCUDA"
+KEYS = ("SparseCUDA", "SparseVE")
 OWN: dict[str, Kernel] = {"_coalesce": coalescing.coalesce, "add.out": sums.add_out, "mul.out": sums.mul_out}
 _libraries: list[Any] = []
 
@@ -32,7 +32,7 @@ def register_constructors() -> list[Any]:
     _libraries.append(library)
     for name in CONSTRUCTORS:
         kernel = _first_of_its_kind(constructor(name))
-        for key in ("SparseMeta", KEY):
+        for key in ("SparseMeta", *KEYS):
             library.m.impl(name, key, kernel, False)
     return _libraries
 
@@ -55,9 +55,10 @@ def _register_the_rest() -> None:
     library = _libraries[0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a CUDA build's own kernel is replaced: that is the purpose
-        for name in (with_kernel_for(KEY) | set(OWN)) - set(CONSTRUCTORS):
+        for name in (with_kernel_for(KEYS[0]) | set(OWN)) - set(CONSTRUCTORS):
             kernel = OWN.get(name) or (_shared(name) if name in SHARED else _refused(name))
-            library.m.impl(name, KEY, kernel, False)
+            for key in KEYS:
+                library.m.impl(name, key, kernel, False)
 
 
 def _shared(name: str) -> Kernel:

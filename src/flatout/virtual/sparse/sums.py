@@ -29,8 +29,7 @@ def add_out(first: torch.Tensor, second: torch.Tensor, *, alpha: Any = 1, out: t
         return _dense_and_sparse(first, second, alpha, out)
     if first.shape != second.shape:
         raise RuntimeError(
-            "add: expected 'self' and 'other' to have same size, but "
-            f"{list(first.shape)} != {list(second.shape)}"
+            f"add: expected 'self' and 'other' to have same size, but {list(first.shape)} != {list(second.shape)}"
         )
     if not second._nnz():
         return out if out is first else out.copy_(first)
@@ -88,13 +87,22 @@ def _add_rows(result: torch.Tensor, sparse: torch.Tensor, values: torch.Tensor, 
         machines.current().operations += 1
         if sparse.dense_dim():
             scratch(native_index(result), copy_bytes(values, torch.contiguous_format))
-        contents.forget(result)
+        _write_rows(result, sparse._indices(), values, alpha)
         return
     rows = 1
     for n in sparse.shape[: sparse.sparse_dim()]:
         rows *= n
     places = flattened(sparse._indices(), sparse.shape)
     result.view(rows, -1).index_add_(0, places, values.reshape(values.shape[0], -1), alpha=alpha)
+
+
+def _write_rows(result: torch.Tensor, indices: torch.Tensor, values: torch.Tensor, alpha: Any) -> None:
+    known, known_indices, known_values = (contents.real(tensor) for tensor in (result, indices, values))
+    if known is None or known_indices is None or known_values is None:
+        contents.forget(result)
+    else:
+        scaled = known_values if alpha == 1 else known_values * alpha
+        known.index_put_(tuple(known_indices), scaled, accumulate=True)
 
 
 def mul_out(first: torch.Tensor, second: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:

@@ -2,7 +2,7 @@
 
 C++ makes a sparse tensor for a *type* of device only: it first fills it with empty parts on plain ``meta`` and then
 compares their device with that of the real ones. So while it makes one, plain ``meta`` means the virtual device
-(`dispatch.placed_on`), and its keys are then changed from meta's to CUDA's, as for any virtual tensor.
+(`placed_on`), and its keys are then changed from meta's to CUDA's, as for any virtual tensor.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 
-from flatout.virtual.dispatch import index_named, placed_on
+from flatout.virtual.dispatch import index_named
+from flatout.virtual.kernels.dynamic import on_the_gpu
 from flatout.virtual.operators import operator
-from flatout.virtual.tensor import as_virtual, native_index
+from flatout.virtual.tensor import HOST_INDEX, native_index, placed_on
 
-CPU_KEY: Any = torch._C.DispatchKey.SparseCPU
 _aten: Any = torch.ops.aten
 
 
@@ -25,18 +25,32 @@ def is_coo(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.layout is torch.sparse_coo
 
 
-def run_as_on_the_cpu(name: str, index: int, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def run_as_on_the_cpu(
+    name: str, index: int, args: Sequence[Any], kwargs: dict[str, Any], key: Any = torch._C.DispatchKey.SparseCPU
+) -> Any:
     """Run C++'s sparse function of that operator, ``zero_`` say; sparse tensors that it makes are virtual ones.
 
     Such a function is made of operations on indices and values, which come to the virtual GPU one by one. `index` is
-    the native device.
+    the native device. `key` is where C++ keeps the function.
     """
     with placed_on(index):
-        result = operator(f"aten::{name}").overload._op_dk(CPU_KEY, *args, **kwargs)
-    if not is_coo(result) or any(result is argument for argument in (*args, *kwargs.values())):
-        return result
-    # Host memory that is not there has CUDA's keys too: nobody can register for the sparse keys of its own backend.
-    return as_virtual(result, min(index, 1)) if index else result
+        result = operator(f"aten::{name}").overload._op_dk(key, *args, **kwargs)
+    if index and is_coo(result) and torch._C._dispatch_keys(result).has(torch._C.DispatchKey.SparseMeta):
+        return _keyed(result, index)
+    return result
+
+
+_make_subclass: Any = torch.Tensor._make_subclass
+_GPU_KEYS = torch.device("cuda", 0)
+_HOST_KEYS = torch.device("ve", 0)
+"""For host memory that is not there: a backend that nobody has, that is asked before that of its dense tensors, and
+for whose sparse tensors kernels can be registered."""
+
+
+def _keyed(made: torch.Tensor, index: int) -> torch.Tensor:
+    keys = _HOST_KEYS if index > HOST_INDEX else _GPU_KEYS
+    tensor: torch.Tensor = _make_subclass(torch.Tensor, made, False, device_for_backend_keys=keys)
+    return tensor
 
 
 def coo(indices: torch.Tensor, values: torch.Tensor, size: Sequence[int], *, coalesced: bool = False) -> torch.Tensor:
@@ -62,11 +76,21 @@ def constructor(name: str) -> Callable[..., torch.Tensor]:
         index = index_named(kwargs.get("device"))
         if index:
             kwargs["device"] = torch.device("meta", index)
+            args = tuple(_together(argument, index) for argument in args)
         made: torch.Tensor = run_as_on_the_cpu(name, index, args, kwargs)
         return made
 
     make.__name__ = name
     return make
+
+
+def _together(part: Any, index: int) -> Any:
+    """Indices on the real host beside values on one that is not there follow them; those of a GPU do not."""
+    if not isinstance(part, torch.Tensor) or native_index(part):
+        return part
+    if index <= HOST_INDEX:
+        raise RuntimeError("backend of indices (CPU) must match backend of values (CUDA)")
+    return on_the_gpu((part,), index)[0]
 
 
 CONSTRUCTORS = ("empty.memory_format", "_sparse_coo_tensor_with_dims", "_sparse_coo_tensor_with_dims_and_tensors")
