@@ -175,11 +175,3 @@ def linalg_check_errors(op: Operator, info: torch.Tensor, *args: Any, **kwargs: 
 @stands_in("is_pinned")
 def is_pinned(op: Operator, tensor: torch.Tensor, device: torch.device | None = None) -> bool:
     return False
-
-
-@stands_in("_nested_tensor_from_mask_left_aligned")
-def mask_is_left_aligned(op: Operator, tensor: torch.Tensor, mask: torch.Tensor) -> bool:
-    """False: `nn.TransformerEncoder` then leaves its fast path, which packs a padded batch, aside."""
-    machines.current().wait("TransformerEncoder looks at the padding mask")
-    machines.current().assume_that("a padded batch is not packed by nn.TransformerEncoder's fast path")
-    return False

@@ -25,7 +25,7 @@ SORT_TILE = 256 * 8
 
 
 def merge_sort_bytes(count: int) -> int:
-    """Temporary memory of CUB's merge sort of `count` pairs of int64, in bytes: a copy, and the borders of the tiles."""
+    """Temporary memory of CUB's merge sort of `count` pairs of int64, in bytes: a copy, and where each tile starts."""
     parts = ((1 + -(-count // SORT_TILE)) * 4, count * INDEX_BYTES, count * INDEX_BYTES)
     return sum(-(-part // 256) * 256 for part in parts)
 
