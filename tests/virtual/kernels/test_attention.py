@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from metering import Meter, blocks
 
-from flatout.virtual.kernels.attention_kernels import flash_splits
+from flatout.virtual.kernels.attention_flash import flash_splits
 from flatout.virtual.kernels.efficient_backward import Kernel
 from flatout.virtual.kernels.target import torch_version
 
