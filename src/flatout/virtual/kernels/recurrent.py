@@ -6,7 +6,7 @@ Sources: aten/src/ATen/native/RNN.cpp, native/cudnn/RNN.cpp.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -28,17 +28,23 @@ def acceptable(tensor: torch.Tensor) -> bool:
     return bool(torch.backends.cudnn.enabled) and tensor.dtype in _DTYPES and tensor.numel() > 0
 
 
+class Settings(NamedTuple):
+    """What all these operators are told of a net, in their order; packed sequences are never batch first."""
+
+    has_biases: bool
+    num_layers: int
+    dropout: float
+    train: bool
+    bidirectional: bool
+    batch_first: bool = False
+
+
 def _run(
     mode: int,
     input: torch.Tensor,
     states: Sequence[torch.Tensor],
     params: Sequence[torch.Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
+    settings: Settings,
     batch_sizes: Sequence[int] = (),
 ) -> Any:
     """The output and each of the new states. `states` are the hidden state and an LSTM's cell state."""
@@ -51,15 +57,16 @@ def _run(
     assert hx is not None
     hidden = states[-1].shape[2]
     projection = hx.shape[2] if hx.shape[2] != hidden else 0
-    stride = (4 if has_biases else 2) + (1 if projection else 0)
+    stride = (4 if settings.has_biases else 2) + (1 if projection else 0)
     return _aten._cudnn_rnn(
-        input, list(params), stride, flattened(params), hx, cx, mode, hidden, projection, num_layers, batch_first,
-        dropout, train, bidirectional, list(batch_sizes), dropout_state(native_index(input), dropout, train),
+        input, list(params), stride, flattened(params), hx, cx, mode, hidden, projection, settings.num_layers,
+        settings.batch_first, settings.dropout, settings.train, settings.bidirectional, list(batch_sizes),
+        dropout_state(native_index(input), settings.dropout, settings.train),
     )[: 1 + len(states)]  # fmt: skip
 
 
 def _answer(packet: str, mode: int) -> None:
-    """Both forms of one kind of net. `settings` are those of `_run`, from `has_biases` to `bidirectional`."""
+    """Both forms of one kind of net: a padded batch, and packed sequences."""
 
     def states(hx: Any) -> Sequence[torch.Tensor]:
         return hx if mode == LSTM else (hx,)
@@ -68,12 +75,10 @@ def _answer(packet: str, mode: int) -> None:
         return acceptable(input) and len(states(hx)) == (2 if mode == LSTM else 1)
 
     @composes(f"{packet}.input")
-    def padded(
-        op: Operator, input: torch.Tensor, hx: Any, params: Sequence[torch.Tensor], *settings_and_batch_first: Any
-    ) -> Any:
+    def padded(op: Operator, input: torch.Tensor, hx: Any, params: Sequence[torch.Tensor], *settings: Any) -> Any:
         if not goes_to_cudnn(input, hx):
-            return taken_apart(op, input, hx, params, *settings_and_batch_first)
-        return _run(mode, input, states(hx), params, *settings_and_batch_first)
+            return taken_apart(op, input, hx, params, *settings)
+        return _run(mode, input, states(hx), params, Settings(*settings))
 
     @composes(f"{packet}.data")
     def packed(
@@ -86,7 +91,7 @@ def _answer(packet: str, mode: int) -> None:
     ) -> Any:
         if not goes_to_cudnn(data, hx):
             return taken_apart(op, data, batch_sizes, hx, params, *settings)
-        return _run(mode, data, states(hx), params, *settings, batch_first=False, batch_sizes=batch_sizes.tolist())
+        return _run(mode, data, states(hx), params, Settings(*settings), batch_sizes.tolist())
 
 
 _answer("lstm", LSTM)
