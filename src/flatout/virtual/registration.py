@@ -13,8 +13,8 @@ from flatout.virtual import cuda_errors
 from flatout.virtual import machine as machines
 from flatout.virtual.dispatch import generic
 from flatout.virtual.operators import Operator, operator, operator_of
-from flatout.virtual.registry import Handler, composites, handlers
 from flatout.virtual.sparse.registration import register_constructors
+from flatout.virtual.stand_ins import Handler, composites, handlers
 
 KEYS = ("CUDA", "HPU")
 

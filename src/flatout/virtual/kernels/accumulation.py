@@ -20,7 +20,7 @@ import torch.autograd.graph
 from flatout.virtual import machine as machines
 from flatout.virtual.dispatch import generic
 from flatout.virtual.operators import Operator, operator
-from flatout.virtual.registry import stands_in
+from flatout.virtual.stand_ins import stands_in
 from flatout.virtual.tensor import HOST_INDEX, Allocation, is_virtual, new_tensor
 
 _in_backward: Any = getattr(torch._C, "_current_graph_task_id", None)

@@ -13,7 +13,7 @@ import torch
 from flatout.virtual import machine as machines
 from flatout.virtual.kernels.attention_choice import CUDNN, EFFICIENT, FLASH, NAMES, call_of, choose
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import composes, stands_in
+from flatout.virtual.stand_ins import composes, stands_in
 
 _aten: Any = torch.ops.aten
 HEAD_MULTIPLE = 8

@@ -14,7 +14,7 @@ from flatout.virtual.dispatch import empty
 from flatout.virtual.kernels.efficient_backward import FLOAT_BYTES
 from flatout.virtual.kernels.target import scratch
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import stands_in
+from flatout.virtual.stand_ins import stands_in
 from flatout.virtual.tensor import native_index
 
 

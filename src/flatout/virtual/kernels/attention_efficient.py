@@ -19,7 +19,7 @@ from flatout.virtual.kernels.efficient_backward import FLOAT_BYTES
 from flatout.virtual.kernels.layouts import copy_bytes, padded
 from flatout.virtual.kernels.target import Temporaries, compute_capability, scratch
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import stands_in
+from flatout.virtual.stand_ins import stands_in
 from flatout.virtual.tensor import native_index
 
 LSE_MULTIPLE = 32

@@ -18,7 +18,7 @@ from flatout.virtual.kernels.efficient_backward import FLOAT_BYTES
 from flatout.virtual.kernels.layouts import copy_bytes, padded
 from flatout.virtual.kernels.target import Temporaries, multiprocessors, torch_version
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import stands_in
+from flatout.virtual.stand_ins import stands_in
 from flatout.virtual.tensor import native_index
 
 FLASH_ROWS = 128

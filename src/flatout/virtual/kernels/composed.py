@@ -11,8 +11,8 @@ from flatout.virtual import cuda_errors
 from flatout.virtual.cuda_errors.devices import tensors_in
 from flatout.virtual.dispatch import taken_apart
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import composes, stands_in
 from flatout.virtual.sparse.tensors import run_as_on_the_cpu
+from flatout.virtual.stand_ins import composes, stands_in
 from flatout.virtual.tensor import native_index
 
 _aten: Any = torch.ops.aten
@@ -20,7 +20,7 @@ _aten: Any = torch.ops.aten
 
 @stands_in("embedding", "_pack_padded_sequence")
 def composed(op: Operator, *args: Any, **kwargs: Any) -> Any:
-    """Its check would name the native device; it is made in `flatout.virtual.cuda_errors.stand_ins` before."""
+    """Its check would name the native device; it is made in `flatout.virtual.cuda_errors.kernel_checks` before."""
     return op.overload._op_dk(torch._C.DispatchKey.CompositeExplicitAutograd, *args, **kwargs)
 
 

@@ -12,7 +12,7 @@ from flatout.virtual import machine as machines
 from flatout.virtual.dispatch import empty, generic
 from flatout.virtual.hints import Hint
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import stands_in
+from flatout.virtual.stand_ins import stands_in
 from flatout.virtual.tensor import allocation_of, native_index
 
 

@@ -10,7 +10,7 @@ import torch
 from flatout.virtual import values
 from flatout.virtual.dispatch import index_named, new_allocation
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import stands_in
+from flatout.virtual.stand_ins import stands_in
 from flatout.virtual.tensor import contiguous_stride, new_meta, new_tensor, span_bytes
 
 _CHANNELS_LAST = {torch.channels_last: (0, 2, 3, 1), torch.channels_last_3d: (0, 2, 3, 4, 1)}

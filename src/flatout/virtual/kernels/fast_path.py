@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import stands_in
+from flatout.virtual.stand_ins import stands_in
 
 _aten: Any = torch.ops.aten
 WHOLE_MASK, PADDING_MASK = 0, 1

@@ -17,7 +17,7 @@ from flatout.virtual.kernels.dynamic import on_the_gpu, without_booleans
 from flatout.virtual.kernels.layouts import copy_bytes
 from flatout.virtual.kernels.target import Temporaries
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import stands_in
+from flatout.virtual.stand_ins import stands_in
 from flatout.virtual.tensor import native_index
 
 FEW_INDICES = 3072

@@ -11,7 +11,7 @@ from flatout.virtual import machine as machines
 from flatout.virtual import values
 from flatout.virtual.nested import registration, tensors
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import stands_in
+from flatout.virtual.stand_ins import stands_in
 from flatout.virtual.tensor import HOST_INDEX, native_index
 
 _CPU: Any = torch._C.DispatchKey.CPU

@@ -14,7 +14,7 @@ from flatout.virtual.dispatch import taken_apart
 from flatout.virtual.kernels.recurrent_cudnn import GRU, LSTM, RELU, TANH, dropout_state
 from flatout.virtual.kernels.recurrent_weights import buffer_offsets, flattened
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import composes
+from flatout.virtual.stand_ins import composes
 from flatout.virtual.tensor import native_index
 
 __all__ = ["acceptable", "buffer_offsets"]

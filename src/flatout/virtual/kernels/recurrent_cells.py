@@ -13,7 +13,7 @@ import torch
 from flatout.virtual import machine as machines
 from flatout.virtual.dispatch import empty
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import composes, stands_in
+from flatout.virtual.stand_ins import composes, stands_in
 from flatout.virtual.tensor import native_index
 
 _aten: Any = torch.ops.aten

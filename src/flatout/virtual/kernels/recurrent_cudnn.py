@@ -17,7 +17,7 @@ from flatout.virtual.kernels.layouts import copy_bytes
 from flatout.virtual.kernels.recurrent_weights import views_of
 from flatout.virtual.kernels.target import Temporaries, multiprocessors, scratch
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import stands_in
+from flatout.virtual.stand_ins import stands_in
 from flatout.virtual.tensor import native_index
 
 RELU, TANH, LSTM, GRU = 0, 1, 2, 3

@@ -13,7 +13,7 @@ import torch
 from flatout.virtual import machine as machines
 from flatout.virtual.dispatch import alias, empty
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import stands_in
+from flatout.virtual.stand_ins import stands_in
 from flatout.virtual.tensor import contiguous_stride, native_index
 
 
