@@ -79,12 +79,7 @@ def _describe(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Desc
 
 def generic(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Answer an operation by the shapes that come out of it."""
-    described = Described(op.number)
-    for argument in args:
-        described.add(argument)
-    for name, argument in kwargs.items():
-        described.key.append(name)
-        described.add(argument)
+    described = _describe(op, args, kwargs)
     if described.host or described.mixed:
         check_host_tensors(op, described, args, kwargs)
     if op.random:

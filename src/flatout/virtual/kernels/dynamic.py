@@ -25,8 +25,8 @@ def _new_with(content: torch.Tensor, index: int) -> torch.Tensor:
 
 
 def _all_real(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor] | None:
-    found = [values.real(tensor) for tensor in tensors]
-    return None if any(one is None for one in found) else found  # type: ignore[return-value]
+    found = [known for tensor in tensors if (known := values.real(tensor)) is not None]
+    return found if len(found) == len(tensors) else None
 
 
 def _waits(reason: str, *, invented_value: bool) -> None:
@@ -83,7 +83,8 @@ def without_booleans(indices: Sequence[torch.Tensor | None]) -> list[torch.Tenso
 def index_tensor(op: Operator, tensor: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> torch.Tensor:
     indices = on_the_gpu(without_booleans(indices), native_index(tensor))
     machines.current().operations += 1
-    return generic(op, (tensor, indices), {})  # type: ignore[no-any-return]
+    chosen: torch.Tensor = generic(op, (tensor, indices), {})
+    return chosen
 
 
 def on_the_gpu(indices: Sequence[torch.Tensor | None], index: int) -> list[torch.Tensor | None]:

@@ -40,7 +40,7 @@ def run_as_on_the_cpu(
     return result
 
 
-_make_subclass: Any = torch.Tensor._make_subclass
+_make_subclass: Callable[..., torch.Tensor] = torch.Tensor._make_subclass
 _GPU_KEYS = torch.device("cuda", 0)
 _HOST_KEYS = torch.device("ve", 0)
 """For host memory that is not there: a backend that nobody has, that is asked before that of its dense tensors, and
@@ -49,8 +49,7 @@ for whose sparse tensors kernels can be registered."""
 
 def _keyed(made: torch.Tensor, index: int) -> torch.Tensor:
     keys = _HOST_KEYS if index > HOST_INDEX else _GPU_KEYS
-    tensor: torch.Tensor = _make_subclass(torch.Tensor, made, False, device_for_backend_keys=keys)
-    return tensor
+    return _make_subclass(torch.Tensor, made, False, device_for_backend_keys=keys)
 
 
 def coo(indices: torch.Tensor, values: torch.Tensor, size: Sequence[int], *, coalesced: bool = False) -> torch.Tensor:
