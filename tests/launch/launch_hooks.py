@@ -44,8 +44,8 @@ class Notes:
 
 def notes(options: dict[str, Any]) -> Notes:
     watcher = Notes(options)
-    builtins.step = watcher.step  # type: ignore[attr-defined]
-    builtins.launched_as = options["launched_as"]  # type: ignore[attr-defined]
+    builtins.step = watcher.step
+    builtins.launched_as = options["launched_as"]
     return watcher
 
 

@@ -79,7 +79,7 @@ FITS = Result(
 def changed(**fields: object) -> Result:
     """`FITS`, with other fields."""
     known = {name: getattr(FITS, name) for name in FITS.__struct_fields__}
-    return Result(**{**known, **fields})  # type: ignore[arg-type]
+    return Result(**{**known, **fields})
 
 
 def unused(usable_bytes: int) -> Memory:

@@ -110,7 +110,8 @@ def test_the_name_with_cuda_wins() -> None:
     ],
 )
 def test_the_installed_pytorch_agrees(text: str) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     apply = getattr(torch._C, "_accelerator_setAllocatorSettings", None)
     if apply is None or tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13):
         pytest.skip("this PyTorch has another parser of allocator settings")

@@ -51,9 +51,9 @@ def test_transformers_saves_rotates_and_resumes(project: Path, guard_maker: Guar
         )  # fmt: skip
         return transformers.Trainer(model, arguments, train_dataset=data)
 
-    trainer(3).train()  # type: ignore[attr-defined]
+    trainer(3).train()
     assert [name for name in os.listdir("runs") if name.startswith("checkpoint")] == ["checkpoint-3"]
-    trainer(4).train(resume_from_checkpoint=True)  # type: ignore[attr-defined]
+    trainer(4).train(resume_from_checkpoint=True)
     model.save_pretrained("runs/final")
     again = transformers.GPT2LMHeadModel.from_pretrained("runs/final")
     assert torch.equal(again.lm_head.weight, model.lm_head.weight)

@@ -140,7 +140,7 @@ def test_allowed_paths_and_caches_are_real(project: Path, guard_maker: GuardMake
     taint()
     Path("recording.db").write_text("x")
     os.makedirs("package/__pycache__")
-    assert not os.path.exists(guard.store.tree + str(project / "recording.db"))  # type: ignore[union-attr]
+    assert not os.path.exists(guard.store.tree + str(project / "recording.db"))
     guard.uninstall()
     assert Path("recording.db").read_text() == "x"
 

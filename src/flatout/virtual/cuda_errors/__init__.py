@@ -5,10 +5,10 @@
     indices.py       indices out of range (a device-side assert on CUDA)
     determinism.py   ``torch.use_deterministic_algorithms``
     replay.py        shapes that do not fit: the text of PyTorch's C++, which its Python shape rules paraphrase
+    kernel_checks.py checks that a kernel makes itself, or that C++ makes by native device
     driver.py        what the CUDA driver itself reports
     wording.py       how PyTorch spells types and devices
     shown.py         messages of C++ that name a native device
-    registry.py      what PyTorch's own table of operators says about checks
 
 `check_devices` is called for operations that mix devices, `refuse` and `as_cuda_says` when the shapes of a call are
 seen for the first time, `guarded` wraps the few kernels that are looked at on every call.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from flatout.virtual.tensor import HOST_INDEX, allocation_of, native_device, nat
 _Tensor: Any = torch.Tensor
 UninitializedTensorMixin: Any = torch.nn.parameter.__dict__["UninitializedTensorMixin"]
 _base: Any = torch._C.TensorBase
-_plain_to = _base.to
+_plain_to: Callable[..., torch.Tensor] = _base.to
 _PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter)
 _plain_data_ptr = _base.data_ptr
 _plain_is_shared: Any = torch.Tensor.is_shared
@@ -60,7 +61,7 @@ class _NativeGetter:
     """Stands in for the method-wrapper ``Tensor.device.__get__``, by whose class name PyTorch's own modes know it."""
 
     def __call__(self, tensor: Any, owner: Any = None) -> torch.device:
-        return native_device(tensor)  # type: ignore[no-any-return]
+        return native_device(tensor)
 
 
 _NativeGetter.__name__ = "method-wrapper"
@@ -160,4 +161,4 @@ def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     device = kwargs.get("device")
     if device is not None:
         kwargs["device"] = _native(device, self)
-    return _plain_to(self, *args, **kwargs)  # type: ignore[no-any-return]
+    return _plain_to(self, *args, **kwargs)
