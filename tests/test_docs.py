@@ -28,6 +28,7 @@ _MARK = re.compile(r"<!--\s*docs:\s*(.*?)\s*-->")
 _FENCE = re.compile(r"^(```+|~~~+)\s*(\w*)\s*$")
 _NUMBER = re.compile(r"\d[\d.,]*")
 _BAR = re.compile(r"([^\w\s.])\1+")
+_CELLS = re.compile(r"[█▉▊▋▌▍▎▏]+")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
 
 
@@ -100,7 +101,7 @@ def same(shown: str, printed: str, *, numbers_vary: bool = False) -> bool:
 
     def plain(text: str) -> str:
         if numbers_vary:
-            text = _BAR.sub(r"\1", _NUMBER.sub("0", text))
+            text = _BAR.sub(r"\1", _CELLS.sub("█", _NUMBER.sub("0", text)))
         return "".join(" ".join(line.split()) + "\n" for line in text.splitlines() if line.strip())
 
     pattern = ""
@@ -211,6 +212,7 @@ def test_a_misspelt_mark_is_an_error() -> None:
         ("peak 12.4 GiB", "peak 2 GiB", True, True),
         ("peak 12.4 GiB", "peak 2 MiB", True, False),
         ("weights ###### 3", "weights ## 1", True, True),
+        ("fits ████▎··· 53%", "fits ██▏····· 26%", True, True),
     ],
 )
 def test_how_output_is_compared(shown: str, printed: str, numbers_vary: bool, equal: bool) -> None:

@@ -47,8 +47,9 @@ def test_chargpt_learns_and_resumes(tmp_path: Path) -> None:
     small = ["--layers", "2", "--width", "64", "--lr", "8e-3", "--eval-every", "100"]
     printed = _train("chargpt", tmp_path, "--steps", "100", *small)
     assert _last("val loss", printed) < 2.6  # the frequency of the letters alone gives 3.17
-    resumed = _train("chargpt", tmp_path, "--steps", "140", "--resume", "--sample", "20", *small)
+    resumed = _train("chargpt", tmp_path, "--steps", "200", "--resume", "--sample", "20", *small)
     assert "resumed at step 100" in resumed
+    # The learning rate of a longer schedule is high again at step 100: it takes some steps until the loss is lower.
     assert _last("val loss", resumed) < _last("val loss", printed)
 
 

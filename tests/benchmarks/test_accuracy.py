@@ -27,7 +27,7 @@ def load(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
 
 @pytest.fixture
 def timm(load: Any) -> ModuleType:
-    return load("timm_brackets")  # type: ignore[no-any-return]
+    return load("timm_brackets")
 
 
 @pytest.mark.parametrize(

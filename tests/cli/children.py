@@ -36,6 +36,8 @@ class FakeChildren:
     reserved_bytes: int = 4 * GIB
     ending: Ending = field(default_factory=lambda: Ending("stopped", 0))
     usable_bytes: Callable[[str], int] = lambda label: 80 * GIB
+    ending_on: Callable[[str], Ending | None] = lambda label: None
+    steps: int = 1
     calls: list[Call] = field(default_factory=list)
 
     def __call__(self, target: Target, *, hook: str, options: dict[str, Any], **how: Any) -> Exit:
@@ -44,7 +46,7 @@ class FakeChildren:
             Call(target, options, how["timeout_seconds"], how["stdout_to_stderr"], how["quiet"]),
         )
         fits = options.get("unlimited") or self.reserved_bytes < self.usable_bytes(options["gpu"])
-        ending = self.ending if fits else Ending("out_of_memory", 1, OUT_OF_MEMORY)
+        ending = (self.ending_on(options["gpu"]) or self.ending) if fits else Ending("out_of_memory", 1, OUT_OF_MEMORY)
         run = Run("virtual", target.name, tuple(target.arguments), "2.13.0", time.time(), Device("Test", 1, 1, 1))
         writer = Writer(options["recording"], run)
         half = self.reserved_bytes // 2
@@ -52,6 +54,7 @@ class FakeChildren:
             kinds = {"parameters": half}
             place = Place("train.py", 1)
             writer.peak(Peak(half, self.reserved_bytes, self.reserved_bytes, 0, "forward", place, kinds))
-        writer.step(Step(0, 10, 0, half))
+        for index in range(self.steps):
+            writer.step(Step(index, 10, 0, half))
         writer.close(ending)
         return Exit(code=ending.exit_code, seconds=0.1, failure=ending.failure)

@@ -73,6 +73,8 @@ def script(folder: Path, text: str) -> Path:
         (["-m", "nowhere"], "no module 'nowhere'"),
         (["--gpu", "h1000", "train.py"], "h100"),
         (["--steps", "0", "train.py"], "--steps"),
+        (["--steps", "abc", "train.py"], "--steps 'abc' is not a whole number"),
+        (["-m", "train.py"], "Leave -m out"),
         (["--assume", "loss", "train.py"], "NAME=VALUE"),
         (["--assume", "loss=big", "train.py"], "number"),
         (["--timeout", "soon", "train.py"], "90s, 10m"),
@@ -112,8 +114,19 @@ ENDS = {
     "import-error": ("import nosuchpackage\n", 1, r"ModuleNotFoundError at \S*train.py:1 .*nosuchpackage"),
     "exit-3": (GPU + "import os\nos._exit(3)\n", 1, r"exit code 3"),
     "exit-0-hard": (GPU + "import os\nos._exit(0)\n", 1, r"os\._exit"),
-    "exit-text": (GPU + "import sys\nsys.exit('no data found')\n", 1, r"fails SystemExit .*exit code 1"),
-    "keyboard-interrupt": (GPU + "raise KeyboardInterrupt\n", 1, r"fails KeyboardInterrupt at \S*train.py:3"),
+    "exit-text": (GPU + "import sys\nsys.exit('no data')\n", 2, r"cannot tell .*before its first step \(exit code 1"),
+    "usage": ("import argparse\nargparse.ArgumentParser().error('x')\n", 2, r"cannot tell .*code 2\).*arguments"),
+    "exit-after-a-step": (TRAIN + "step()\nraise SystemExit(3)\n", 1, r"fails .*itself after 1 step \(exit code 3"),
+    "caught-and-gave-up": (
+        "import sys, torch\ntry:\n    torch.empty(1 << 40, device='cuda')\nexcept RuntimeError:\n    sys.exit(1)\n", 1,
+        r"fails the script ran out of memory, caught that, and ended itself before its first step \(exit code 1",
+    ),
+    "no-memory-in-step-2": (
+        TRAIN + "step()\nx = torch.empty(1 << 40, device='cuda')\n", 1, r"does not fit .*train.py:8, step 2, forward",
+    ),
+    "keyboard-interrupt": (
+        GPU + "raise KeyboardInterrupt\n", 2, r"cannot tell .*\(KeyboardInterrupt\) Stopped at \S*train.py:3",
+    ),
     "excepthook": (
         GPU + "import sys\nsys.excepthook = lambda *a: None\nraise ValueError\n", 1, r"ValueError at \S*train.py:5",
     ),
@@ -185,7 +198,7 @@ def test_it_never_steps(tmp_path: Path) -> None:
     said = run(tmp_path, "--timeout", "3s", "--json", "out.json")
     assert said.code == 1
     assert re.search(
-        r"fails timeout at \S*train.py:6 .*without reaching the steps .*--timeout.*last seen: setup", said.report
+        r"cannot tell .*ran out before the first step Stopped at \S*train.py:6, setup.*--timeout", said.report
     )
     error = json.loads((tmp_path / "out.json").read_text("utf-8"))["results"][0]["error"]
     assert (error["type"], error["line"]) == ("timeout", 6)
@@ -196,7 +209,7 @@ def test_it_never_ends_and_hears_nothing(tmp_path: Path) -> None:
     script(tmp_path, GPU + "import time\nwhile True:\n    try: time.sleep(0.1)\n    except BaseException: pass\n")
     said = run(tmp_path, "--timeout", "2s")
     assert said.code == 1
-    assert re.search(r"fails timeout at \S*train.py:\d", said.report)
+    assert re.search(r"cannot tell .*Stopped at \S*train.py:\d", said.report)
 
 
 def test_much_output_is_passed_on_whole(tmp_path: Path) -> None:
@@ -209,7 +222,8 @@ def test_it_may_ask_for_input(tmp_path: Path) -> None:
     script(tmp_path, GPU + "print('hello', input())\n")
     assert run(tmp_path, stdin="Ada\n").out == "hello Ada\n"
     said = run(tmp_path)
-    assert re.search(r"EOFError at \S*train.py:3", said.report)
+    assert said.code == 2
+    assert re.search(r"cannot tell the script asks for input, .*Stopped at \S*train.py:3", said.report)
 
 
 @pytest.mark.parametrize("name", ["torch", "random", "flatout", "typing", "msgspec"])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -30,8 +31,6 @@ from flatout.recording.schema import Ending, Failure, Place
 def test_what_follows_the_script_is_the_scripts(
     children: FakeChildren, line: str, script: str, arguments: list[str], steps: int
 ) -> None:
-    import shlex
-
     assert run(["predict", *shlex.split(line)]) == 0
     (call,) = children.calls
     assert (call.target.path, call.target.module) == (script, None)
@@ -111,9 +110,29 @@ def test_ctrl_c_has_its_own_exit_code(children: FakeChildren, capsys: pytest.Cap
 
 
 def test_options_behind_the_script_get_a_hint(children: FakeChildren, capsys: pytest.CaptureFixture[str]) -> None:
-    children.ending = Ending("error", 2, Failure("SystemExit", "2"))
-    assert run(["predict", "train.py", "--steps=9"]) == 1
+    children.ending, children.steps = Ending("error", 2, Failure("SystemExit", "2")), 0
+    assert run(["predict", "train.py", "--steps=9"]) == 2
     assert "--steps=9 stands behind the script" in capsys.readouterr().err
+
+
+def test_a_script_that_ends_itself_before_its_first_step_is_wrong_usage(
+    children: FakeChildren, capsys: pytest.CaptureFixture[str]
+) -> None:
+    children.ending, children.steps = Ending("error", 3, Failure("SystemExit", "no data")), 0
+    assert run(["predict", "--gpu", "h100,t4", "train.py"]) == 2
+    assert "cannot tell  the script ended itself before its first step (exit code 3)" in capsys.readouterr().err
+    children.steps = 1
+    assert run(["predict", "--gpu", "h100", "train.py"]) == 1
+    assert "fails  the script ended itself after 1 step (exit code 3)" in capsys.readouterr().err
+
+
+def test_a_script_that_ends_itself_on_one_gpu_only_is_bad_news(children: FakeChildren) -> None:
+    """It asked the GPU, and did not like it."""
+    children.steps = 0
+    children.ending_on = lambda gpu: Ending("error", 1, Failure("SystemExit", "too old")) if "T4" in gpu else None
+    assert run(["predict", "--gpu", "h100,t4", "train.py"]) == 1
+    assert run(["predict", "--gpu", "t4", "train.py"]) == 2
+    assert run(["predict", "--gpu", "h100", "train.py"]) == 0
 
 
 def test_several_gpus(children: FakeChildren, capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,8 +175,17 @@ def test_recording_is_kept_where_asked(children: FakeChildren, tmp_path: Path) -
         ("predict", ["Missing argument", "flatout predict --help"]),
         ("predict --gpu h1000 train.py", ["h1000", "H100"]),
         ("predict --gpu , train.py", ["--gpu", "empty name"]),
-        ("predict --steps 0 train.py", ["--steps"]),
-        ("predict --steps many train.py", ["--steps"]),
+        ("predict --gpu '' train.py", ["--gpu", "empty name"]),
+        *((f"predict --steps {text} train.py", ["--steps", text, "whole number"]) for text in ("0", "many", "1.5")),
+        ("predict --steps train.py", ["SCRIPT", "flatout predict --help"]),
+        ("predict -o", ["-o", "flatout predict --help"]),
+        ("predict --verbose=1 train.py", ["--verbose", "flatout predict --help"]),
+        ("predict --strateg x train.py", ["--strateg;", "flatout predict --help"]),
+        ("predict --jsn x train.py", ["did you mean --json?"]),
+        ("predict --json '' train.py", ["--json ''"]),
+        ("gpus --gpu-file x", ["did you mean --gpus-file?", "flatout gpus --help"]),
+        ("gpus --gpus-file", ["--gpus-file", "flatout gpus --help"]),
+        ("gpus x", ["x", "flatout gpus --help"]),
         ("predict --timeout soon train.py", ["--timeout", "soon"]),
         ("predict --assume x train.py", ["--assume", "NAME=VALUE"]),
         ("predict --gpus 2 train.py", ["--gpus", "not there yet"]),
@@ -173,11 +201,12 @@ def test_recording_is_kept_where_asked(children: FakeChildren, tmp_path: Path) -
 def test_wrong_usage_is_one_line_and_exit_code_2(
     children: FakeChildren, capsys: pytest.CaptureFixture[str], line: str, words: list[str]
 ) -> None:
-    assert run(line.split()) == 2
+    assert run(shlex.split(line)) == 2
     err = capsys.readouterr().err.strip().splitlines()
     assert err[-1].startswith("flatout: ")
     assert all(word in err[-1] for word in words), err
     assert len(err) == 1
+    assert "--strategy?" not in err[-1]
     assert children.calls == []
 
 

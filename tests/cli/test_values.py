@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flatout.cli.values import assumptions, duration_seconds, names
+from flatout.cli.values import assumptions, count, duration_seconds, names
 from flatout.errors import UsageError
 
 
@@ -14,6 +14,17 @@ from flatout.errors import UsageError
 )
 def test_duration(text: str, seconds: float) -> None:
     assert duration_seconds(text, "--timeout") == seconds
+
+
+@given(st.integers(1, 999_999_999))
+def test_count(number: int) -> None:
+    assert count(f" {number} ", "--steps") == number
+
+
+@pytest.mark.parametrize("text", ["", "abc", "0", "-1", "1.5", "1e3", "\u0663", "9" * 5000])
+def test_what_is_no_count_is_named(text: str) -> None:
+    with pytest.raises(UsageError, match=r"--steps .* is not a whole number from 1 on"):
+        count(text, "--steps")
 
 
 def test_no_duration_is_no_limit() -> None:

@@ -44,8 +44,8 @@ class Notes:
 
 def notes(options: dict[str, Any]) -> Notes:
     watcher = Notes(options)
-    builtins.step = watcher.step  # type: ignore[attr-defined]
-    builtins.launched_as = options["launched_as"]  # type: ignore[attr-defined]
+    builtins.step = watcher.step
+    builtins.launched_as = options["launched_as"]
     return watcher
 
 
@@ -66,6 +66,15 @@ class _BreaksAtTheEnd:
 
 def breaks_at_the_end(options: dict[str, Any]) -> _BreaksAtTheEnd:
     return _BreaksAtTheEnd()
+
+
+class _Translates:
+    def failing(self, error: BaseException) -> None:
+        error.args = tuple(str(word).replace("meta", "cuda") for word in error.args)
+
+
+def translating(options: dict[str, Any]) -> _Translates:
+    return _Translates()
 
 
 def slow(options: dict[str, Any]) -> None:

@@ -36,6 +36,20 @@ def test_a_failure_has_the_deepest_place_in_the_users_files(bench: Bench) -> Non
     assert bench.notes()[-1] == ["finished", "JSONDecodeError"]
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions have notes from Python 3.11 on")
+def test_notes_stand_beside_the_message(bench: Bench) -> None:
+    failure = bench.run("error = ValueError('x')\nerror.add_note('in batch 7')\nraise error").exit.failure
+    assert failure is not None
+    assert (failure.message, failure.notes) == ("x", ("in batch 7",))
+
+
+def test_a_hook_may_put_the_words_of_a_failure_right(bench: Bench) -> None:
+    said = bench.run("raise ValueError('meta')", hook="translating")
+    assert said.exit.failure is not None
+    assert said.exit.failure.message == "cuda"
+    assert said.err.endswith(b"ValueError: cuda\n")
+
+
 def test_a_failure_is_told_whatever_excepthook_the_script_has(bench: Bench) -> None:
     said = bench.run("import sys\nsys.excepthook = lambda *_: None\nraise ValueError('x')")
     assert said.exit.failure == Failure("ValueError", "x", Place(str(bench.folder / "script.py"), 3, "<module>"))

@@ -79,7 +79,7 @@ FITS = Result(
 def changed(**fields: object) -> Result:
     """`FITS`, with other fields."""
     known = {name: getattr(FITS, name) for name in FITS.__struct_fields__}
-    return Result(**{**known, **fields})  # type: ignore[arg-type]
+    return Result(**{**known, **fields})
 
 
 def unused(usable_bytes: int) -> Memory:
@@ -131,8 +131,37 @@ NO_STEP = changed(steps=0, per_step=())
 REFUSED = changed(
     **T4,
     outcome="error",
-    error=PredictedError("flatout.errors.UnsupportedError", "torch.func.hessian is not there yet", "train.py", 5),
+    error=PredictedError(
+        "flatout.errors.UnsupportedError", "torch.func.hessian is not there yet", "train.py", 5, cause="refused"
+    ),
 )
+NOTHING = {"outcome": "error", "memory": unused(T4_BYTES), "used_gpu": False, "steps": 0, "per_step": (), **T4}
+USAGE = changed(
+    **NOTHING,
+    exit_code=2,
+    error=PredictedError("SystemExit", "the script ended itself with exit code 2", cause="script"),
+)
+NO_INPUT = changed(
+    **NOTHING,
+    exit_code=1,
+    error=PredictedError(
+        "EOFError", "EOF when reading a line", "train.py", 1, cause="script", doing="setup, before the first step"
+    ),
+)
+TIMEOUT = changed(
+    **{**T4, "outcome": "error", "exit_code": 1, "steps": 2},
+    error=PredictedError("timeout", "stopped by --timeout.", "train.py", 5, cause="timeout", doing="forward, step 3"),
+)
+GAVE_UP = changed(
+    **{**NOTHING, "used_gpu": True},
+    exit_code=1,
+    facts={"out_of_memory_caught": 1},
+    error=PredictedError(
+        "SystemExit", "the script ended itself with exit code 1: too big", "train.py", 9, cause="script"
+    ),
+)
+HALVED = changed(**T4, memory=memory_of(T4_BYTES, 0.6), facts={"out_of_memory_caught": 2})
+SMALL = changed(memory=Memory(80 * GIB, 80 * GIB, 400 * MIB, MIB, 2 * MIB, 2 * MIB, 79 * GIB, None, {"inputs": MIB}))
 ASSUMED = (
     "random numbers on the GPU are seeded, not the GPU's own (train.py:1)",
     "the loss was taken as 2.30 (train.py:8, 3 times)",
@@ -155,6 +184,11 @@ PREDICTIONS = {
     "unused": prediction_of(UNUSED),
     "no_step": prediction_of(NO_STEP),
     "refused": prediction_of(REFUSED),
+    "usage": prediction_of(USAGE),
+    "no_input": prediction_of(NO_INPUT),
+    "timeout": prediction_of(TIMEOUT),
+    "gave_up": prediction_of(GAVE_UP),
+    "halved": prediction_of(HALVED, SMALL),
     "several": prediction_of(MAY_NOT_FIT, OUT_OF_MEMORY, FITS, TWIN, assumptions=ASSUMED),
 }
 

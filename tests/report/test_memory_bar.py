@@ -13,6 +13,7 @@ def test_cells_fill_the_bar_in_proportion(sizes: list[int], free: int, width: in
     assert len(cells) == len(sizes)
     assert all(count >= 0 for count in cells)
     assert sum(cells) <= width
+    assert any(cells) == any(sizes)
     if free == 0 and total > 0:
         assert sum(cells) >= width - len(sizes)
 
@@ -20,6 +21,11 @@ def test_cells_fill_the_bar_in_proportion(sizes: list[int], free: int, width: in
 def test_what_is_half_a_cell_is_seen_and_what_is_less_is_not() -> None:
     assert cells_of([1, 99], 100, 50) == [1, 49]
     assert cells_of([1, 999], 1000, 50) == [0, 50]
+
+
+def test_only_an_empty_gpu_has_an_empty_bar() -> None:
+    assert cells_of([1, 4, 2], 100_000, 50) == [0, 1, 0]
+    assert cells_of([0, 0], 100_000, 50) == [0, 0]
 
 
 def test_an_empty_gpu_has_an_empty_bar() -> None:

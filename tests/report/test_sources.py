@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flatout.report.sources import place_text, plain, short_path, source_line
+from flatout.report.sources import place_text, plain, short_path, short_paths, source_line
 
 
 def test_paths_are_shown_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,3 +42,23 @@ def test_plain_leaves_nothing_that_drives_a_terminal(text: str) -> None:
 
 def test_plain_takes_whole_escape_sequences_out() -> None:
     assert plain("\x1b[1;31mred\x1b[0m \x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\") == "red link"
+
+
+def test_paths_within_a_sentence_are_shown_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home"
+    here = home / "my project+"
+    here.mkdir(parents=True)
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("USERPROFILE", str(home))
+    inside, beside, outside = here / "src" / "a.py", home / "b.py", tmp_path / "c.py"
+    longer = f"{here}-old/a.py"
+    text = f"made up ({inside}:3, {beside}:4, {outside}:5; 3 times), not {longer}"
+    assert short_paths(text) == (
+        f"made up ({Path('src') / 'a.py'}:3, {Path('~') / 'b.py'}:4, {outside}:5; 3 times), "
+        f"not {Path('~') / 'my project+-old/a.py'}"
+    )
+
+
+def test_a_sentence_cannot_drive_the_terminal() -> None:
+    assert short_paths("\x1b[31mred") == "red"

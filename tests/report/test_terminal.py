@@ -11,7 +11,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from flatout.report.terminal import print_prediction
+from flatout.report.terminal import command_text, print_prediction
 from flatout.virtual.prediction import Prediction
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -86,7 +86,9 @@ def test_no_color_is_honoured(predictions: dict[str, Prediction], monkeypatch: p
 def test_a_script_cannot_drive_the_terminal(predictions: dict[str, Prediction]) -> None:
     result = predictions["error"].results[0]
     assert result.error is not None
-    hostile = msgspec.structs.replace(result.error, message="\x1b[2J[bold]gone[/bold]\r" + "x\n" * 50)
+    hostile = msgspec.structs.replace(
+        result.error, message="\x1b[2J[bold]gone[/bold]\r" + "x\n" * 50, notes=("\x1b[2J[dim]", "y\n" * 50)
+    )
     prediction = msgspec.structs.replace(
         predictions["error"],
         arguments=("\x1b[31m--evil", "[red]"),
@@ -98,7 +100,17 @@ def test_a_script_cannot_drive_the_terminal(predictions: dict[str, Prediction]) 
     assert "[bold]gone[/bold]" in text
     assert "[red]" in text
     assert "more lines with -v" in text
-    assert text.count("\n") < 30
+    assert "[dim]" in text
+    assert text.count("\n") < 35
+
+
+def test_notes_of_an_error_follow_its_message(predictions: dict[str, Prediction]) -> None:
+    result = predictions["error"].results[0]
+    assert result.error is not None
+    noted = msgspec.structs.replace(result.error, message="no\n" * 20, notes=("class 7 is out of range",))
+    prediction = msgspec.structs.replace(predictions["error"], results=(msgspec.structs.replace(result, error=noted),))
+    lines = [line.strip() for line in text_of(prediction).splitlines()]
+    assert lines[-2:] == ["class 7 is out of range", "12 more lines with -v"]
 
 
 def test_memory_that_ran_out_and_was_caught_is_a_note(predictions: dict[str, Prediction]) -> None:
@@ -106,4 +118,34 @@ def test_memory_that_ran_out_and_was_caught_is_a_note(predictions: dict[str, Pre
     facts = {**prediction.results[0].facts, "out_of_memory_caught": 2}
     result = msgspec.structs.replace(prediction.results[0], facts=facts)
     text = " ".join(text_of(msgspec.structs.replace(prediction, results=(result,))).split())
-    assert "Note memory ran out 2 times on the way, and the script caught that" in text
+    assert "left of 39.6 GiB (out of memory caught 2 x)" in text
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "text"),
+    [
+        ("train.py", ("--lr", "1e-3"), "train.py --lr 1e-3"),
+        ("my train.py", ("two words", "", "*.pt", "a'b"), "'my train.py' 'two words' '' '*.pt' 'a'\"'\"'b'"),
+        ("-m pkg.mod", ("-m", "x y"), "-m pkg.mod -m 'x y'"),
+        ("train.py", ("a\nb\x1b[31m",), "train.py 'a\\nb'"),
+    ],
+)
+def test_the_command_is_shown_as_a_shell_takes_it(script: str, arguments: tuple[str, ...], text: str) -> None:
+    assert command_text(script, arguments) == text
+
+
+def test_each_run_is_told_by_its_own_steps(predictions: dict[str, Prediction]) -> None:
+    alone = text_of(predictions["out_of_memory"])
+    assert "no optimizer step · PyTorch" in alone
+    assert "What it takes without a limit, over 3 steps:" in alone
+    assert "up to 3 steps · PyTorch" in text_of(predictions["several"])
+    verbose = text_of(predictions["out_of_memory"], verbose=True)
+    assert "Steps, without a limit" in verbose
+    assert "Facts, until memory ran out" in verbose
+    assert "without a limit" not in text_of(predictions["fits"], verbose=True)
+
+
+def test_what_was_caught_stays_where_the_figure_has_no_room(predictions: dict[str, Prediction]) -> None:
+    comparison = text_of(predictions["halved"], 80).partition("T4 16 GB")[2].splitlines()[0]
+    assert "out of memory caught 2 x" in comparison
+    assert "left of" not in comparison

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from metering import Meter
 
 if TYPE_CHECKING:
     from flatout.virtual.machine import Machine
@@ -39,3 +40,9 @@ def machine(booted: Machine) -> Iterator[Machine]:
     booted.phase = "setup"
     yield booted
     collect_and_settle()
+
+
+@pytest.fixture
+def meter(machine: Machine) -> Meter:
+    """Counts the bytes of a call."""
+    return Meter(machine)

@@ -26,7 +26,7 @@ def to_gpu(value: Any) -> Any:
 
 
 def _map(function: Callable[[Any], Any], sample: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    return tree_map(function, (sample.input, tuple(sample.args), dict(sample.kwargs)))  # type: ignore[no-any-return]
+    return tree_map(function, (sample.input, tuple(sample.args), dict(sample.kwargs)))
 
 
 def compare(cpu: Any, gpu: Any, *, strides: bool, where: str) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import os
 import sys
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +15,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 from golden_errors import devices, modes, shapes, types
 from golden_errors.rows import Row
+from golden_errors.scripts import HELPERS
 
 if TYPE_CHECKING:
     from flatout.virtual.machine import Machine
@@ -27,55 +26,24 @@ ROWS = [pytest.param(row, id=f"{name}: {row.name}") for name, family in FAMILIES
 PAGE = Path(__file__).parents[2] / "docs" / "device-errors.md"
 
 
-@contextlib.contextmanager
-def deterministic(**options: Any) -> Iterator[None]:
-    torch.use_deterministic_algorithms(True, **options)
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(False)
-
-
-@contextlib.contextmanager
-def attention(backend: str) -> Iterator[None]:
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    with sdpa_kernel([getattr(SDPBackend, backend)]):
-        yield
-
-
-def eight_bit() -> tuple[Any, ...]:
-    small = torch.zeros(16, 16, device="cuda").to(torch.float8_e4m3fn)
-    one = torch.ones((), device="cuda")
-    return small, small.t(), one, one
-
-
-def names() -> dict[str, Any]:
-    """What the code of a row may use."""
-    return {
-        "torch": torch,
-        "nn": torch.nn,
-        "F": torch.nn.functional,
-        "gpu": lambda *size: torch.randn(*size, device="cuda") if size else torch.randn((), device="cuda"),
-        "half": lambda *size: torch.randn(*size, device="cuda").half(),
-        "cpu": lambda *size: torch.randn(*size) if size else torch.randn(()),
-        "deterministic": deterministic,
-        "attention": attention,
-        "eight_bit": eight_bit,
-    }
+NAMES: dict[str, Any] = {}
+exec(HELPERS, NAMES)
+deterministic = NAMES["deterministic"]
 
 
 def quietly(code: str) -> None:
     """Run the code of a row; what PyTorch warns of is not its subject."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        exec(code, names())
+        exec(code, dict(NAMES))
 
 
 def kinds(row: Row) -> tuple[type[BaseException], ...]:
     """The exception types that a row allows (which one it is can depend on PyTorch's version)."""
     if row.error == "accelerator":
         return (getattr(torch, "AcceleratorError", RuntimeError),)
+    if row.error == "not implemented always":
+        return (NotImplementedError,)
     if row.error == "not implemented":
         return (RuntimeError,) if VERSION < (2, 7) else (NotImplementedError,)
     if row.error == "RuntimeError or not implemented":
@@ -137,7 +105,7 @@ LEGAL = [
 
 @pytest.mark.parametrize("code", LEGAL)
 def test_what_cuda_allows_goes_through(code: str, booted: Machine) -> None:
-    exec(code, names())
+    exec(code, dict(NAMES))
 
 
 def test_warn_only(booted: Machine) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from flatout import __version__
 from flatout.cli import check, gpus, predict, rule
+from flatout.cli.usage import usage_message
 from flatout.errors import UsageError
 
 app = typer.Typer(
@@ -68,12 +69,4 @@ def main(arguments: Sequence[str]) -> int:
     except _ClickException as error:
         if not arguments:  # then the help was shown already, and there is nothing more to say
             return UsageError.exit_code
-        raise UsageError(_usage_message(error)) from error
-
-
-def _usage_message(error: Exception) -> str:
-    """What the parser did not like, and where to read what it likes."""
-    context = getattr(error, "ctx", None)
-    message = str(error.format_message() if hasattr(error, "format_message") else error)
-    where = context.command_path if context is not None else "flatout"
-    return f"{message.rstrip('.')} (see {where} --help)"
+        raise UsageError(usage_message(error, arguments)) from error

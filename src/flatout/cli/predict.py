@@ -33,7 +33,7 @@ def predict(
             metavar="NAME[,NAME...]", help="GPUs to predict for; flatout gpus lists them.", show_default=False
         ),
     ] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Optimizer steps to run before the script is stopped.")] = 3,
+    steps: Annotated[str, typer.Option(metavar="N", help="Optimizer steps to run before the script is stopped.")] = "3",
     timeout: Annotated[str, typer.Option(metavar="TIME", help="Longest time for one run: 90s, 10m, none.")] = "10m",
     json: Annotated[
         Optional[str],  # noqa: UP045
@@ -68,6 +68,7 @@ def predict(
     """
     _refuse("--gpus", gpus)
     _refuse("--strategy", strategy)
+    step_count = values.count(steps, "--steps")
     timeout_seconds = values.duration_seconds(timeout, "--timeout")
     assumed = values.assumptions(assume or [], "--assume")
     _check_folder(json)
@@ -83,7 +84,7 @@ def predict(
     words = tuple(arguments or ())
     dry_run = DryRun(
         target=Target(module=script, arguments=words) if module else Target(path=script, arguments=words),
-        steps=steps,
+        steps=step_count,
         timeout_seconds=timeout_seconds,
         assume=assumed,
         allow_writes=allow_writes,
@@ -107,6 +108,8 @@ def predict(
 def _exit_code(prediction: Prediction) -> int:
     if any(result.error is not None and result.error.type == "interrupted" for result in prediction.results):
         return INTERRUPTED
+    if all(result.ended_itself for result in prediction.results):
+        return UsageError.exit_code  # of the script: it would end like this on every machine
     return 1 if prediction.is_bad_news else 0
 
 
@@ -117,6 +120,8 @@ def _refuse(option: str, value: str | None) -> None:
 
 def _check_folder(json: str | None) -> None:
     """Better before the script runs than after ten minutes."""
+    if json is not None and not json.strip():
+        raise UsageError("--json '' has no name; give the name of a file, or - for standard output")
     if json not in (None, "-") and Path(str(json)).is_dir():
         raise UsageError(f"--json {json}: that is a directory; give the name of a file")
     if json not in (None, "-") and not Path(str(json)).absolute().parent.is_dir():

@@ -1,4 +1,4 @@
-"""Reading the values of options: durations, lists of names, assumptions."""
+"""Reading the values of options: counts, durations, lists of names, assumptions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,17 @@ _UNIT_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PIECE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([smhd])")
 _NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+")
 _WORDS = {"true": True, "false": False}
+
+
+def count(text: str, option: str) -> int:
+    """A whole number from 1 on. Raises UsageError, naming `option`.
+
+    Read here and not by the library of the command line, whose words for what is wrong change with its version.
+    """
+    cleaned = text.strip()
+    if not (cleaned.isascii() and cleaned.isdigit() and len(cleaned) < 10 and int(cleaned) > 0):
+        raise UsageError(f"{option} {text!r} is not a whole number from 1 on; write it like 3")
+    return int(cleaned)
 
 
 def duration_seconds(text: str, option: str) -> float | None:

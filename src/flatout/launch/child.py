@@ -6,6 +6,7 @@ Standard library only. Nothing here raises into the script.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import faulthandler
 import os
 import signal
@@ -17,7 +18,7 @@ from typing import Any
 from flatout.launch import relaunch, stop, workers
 from flatout.launch.control import Control
 from flatout.launch.hooks import Watcher, call_hook
-from flatout.launch.places import Spot, deepest, spot_of_error, spots_of
+from flatout.launch.places import Spot, deepest, notes_of, spot_of_error, spots_of
 from flatout.launch.tracebacks import hide_flatout
 
 LONGEST_MESSAGE = 20_000  # characters
@@ -73,6 +74,7 @@ class _Session:
     def excepthook(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         """Print an uncaught exception as Python does, and tell the supervisor."""
         if os.getpid() == self._process_id:
+            self._put_right(error)
             self._tell(failure=_described(error, spot_of_error(error)))  # now: the exit may yet hang
         hide_flatout(error)
         self.previous_hook(kind, error, error.__traceback__)
@@ -94,6 +96,7 @@ class _Session:
         if isinstance(error, stop.StopRun):
             self._tell(stopped=True)
         elif error is not None:  # also where the script has an excepthook of its own
+            self._put_right(error)
             self._tell(failure=_described(error, spot_of_error(error)))
         finished = getattr(self.watcher, "finished", None)
         if finished is not None:
@@ -101,6 +104,12 @@ class _Session:
                 finished(error)
             except BaseException as trouble:
                 self._tell(trouble=f"{type(trouble).__name__}: {trouble}")
+
+    def _put_right(self, error: BaseException) -> None:
+        failing = getattr(self.watcher, "failing", None)
+        if failing is not None:
+            with contextlib.suppress(Exception):  # the script's error comes before what is made of its words
+                failing(error)
 
     def _tell(self, **news: Any) -> None:
         self._told.update(news)
@@ -113,7 +122,7 @@ class _Session:
 def _described(error: BaseException, spot: Spot | None) -> dict[str, Any]:
     kind = type(error)
     try:
-        message = "\n".join([str(error), *getattr(error, "__notes__", ())])
+        message = str(error)
     except Exception as unprintable:
         message = f"(its message cannot be printed: {type(unprintable).__name__})"
     module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
@@ -121,6 +130,7 @@ def _described(error: BaseException, spot: Spot | None) -> dict[str, Any]:
         "type": f"{module}{kind.__qualname__}",
         "message": message[:LONGEST_MESSAGE],
         "place": spot._asdict() if spot else None,
+        "notes": notes_of(error),
     }
 
 

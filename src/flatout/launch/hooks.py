@@ -14,6 +14,9 @@ from typing import Any, Protocol, cast
 class Watcher(Protocol):
     """What a hook may return. A method that it lacks is not called."""
 
+    def failing(self, error: BaseException) -> None:
+        """The script ends by `error`, which is about to be printed and told: its words may be put right, in place."""
+
     def finished(self, error: BaseException | None) -> None:
         """The script has ended and its exit handlers have run.
 

@@ -66,7 +66,7 @@ def failure_from_report(report: object) -> Failure | None:
     if not isinstance(report, dict):
         return None
     place = report["place"]
-    return Failure(report["type"], report["message"], Place(**place) if place else None)
+    return Failure(report["type"], report["message"], Place(**place) if place else None, tuple(report["notes"]))
 
 
 def failure_from_crash(number: int, trace: str) -> Failure:

@@ -64,6 +64,12 @@ def spot_of_error(error: BaseException) -> Spot | None:
     return deepest(spots_of(error.__traceback__))
 
 
+def notes_of(error: BaseException) -> list[str]:
+    """What was added to `error` with ``add_note`` (from Python 3.11 on), which Python prints below its message."""
+    notes = getattr(error, "__notes__", None)
+    return [note for note in notes if isinstance(note, str)] if isinstance(notes, (list, tuple)) else []
+
+
 def spot_in_crash(text: str) -> Spot | None:
     """The user's line in what `faulthandler` wrote: in the thread that died, else in the last listed, the main one."""
     died: list[list[Spot]] = []

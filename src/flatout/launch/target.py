@@ -44,6 +44,10 @@ class Target:
         """
         if self.path is not None:
             _check_path(Path(self.path))
+        elif str(self.module).endswith(".py") and Path(str(self.module)).exists():
+            raise ScriptError(
+                f"-m {self.module}: a file, and -m takes a module. Leave -m out, or give -m {str(self.module)[:-3]}"
+            )
         elif not _can_be_found(str(self.module)):
             raise ScriptError(
                 f"-m {self.module}: no module {str(self.module).partition('.')[0]!r} here. Give the name without .py, "

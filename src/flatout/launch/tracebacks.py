@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import TracebackType
 
 from flatout.launch.places import is_flatout
@@ -33,3 +34,12 @@ def _without_flatout(trace: TracebackType | None) -> TracebackType | None:
         else:
             kept = TracebackType(kept, link.tb_frame, link.tb_lasti, link.tb_lineno) if changed else link
     return kept
+
+
+# One entry of a traceback in words: where, then the line of source and what Python draws below it.
+_ENTRY = re.compile(r'^  File "([^"\n]*)", line \d+, in .*\n(?:    .*\n)*', re.MULTILINE)
+
+
+def without_flatout(text: str) -> str:
+    """A message that quotes a traceback, as that of a loader whose worker failed, without flatout's lines."""
+    return _ENTRY.sub(lambda entry: "" if is_flatout(entry[1]) else entry[0], text)

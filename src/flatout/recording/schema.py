@@ -60,11 +60,15 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """An exception that ended the script. `type` is the qualified name without `builtins.`."""
+    """An exception that ended the script. `type` is the qualified name without `builtins.`.
+
+    `message` is the exception's own text, word for word; `notes` are what was added to it (``add_note``).
+    """
 
     type: str
     message: str
     place: Place | None = None
+    notes: tuple[str, ...] = ()
 
 
 class Ending(msgspec.Struct, frozen=True):

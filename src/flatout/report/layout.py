@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
+from flatout.report.sources import source_line
+
 INDENT = "  "
 LABEL_WIDTH = 9
+_NARROWEST_COLUMN = 8
 
 
 def print_line(line: Text, console: Console) -> None:
@@ -50,12 +53,23 @@ def print_source(source: str, console: Console) -> None:
     print_line(margin.append(source, "cyan"), console)
 
 
+def print_quotation(file: str | None, line: int | None, console: Console) -> None:
+    """The line of source, where it can be read."""
+    source = None if file is None else source_line(file, line)
+    if source is not None:
+        print_source(source, console)
+
+
 def print_columns(rows: Sequence[Sequence[Text]], right: set[int], console: Console) -> None:
     """Rows whose columns are as wide as their widest cell; the last is cut where the console ends.
 
-    `right` holds the numbers of the columns that are aligned to the right.
+    `right` holds the numbers of the columns that are aligned to the right. A last column of which next to nothing would
+    be seen is left out.
     """
     widths = [max(cell.cell_len for cell in column) for column in zip(*rows, strict=True)]
+    room = console.width - sum(len(INDENT) + width for width in widths[:-1]) - len(INDENT)
+    if room < min(_NARROWEST_COLUMN, widths[-1]):
+        rows, widths = [row[:-1] for row in rows], widths[:-1]
     for row in rows:
         line = Text(INDENT)
         for number, (cell, width) in enumerate(zip(row, widths, strict=True)):

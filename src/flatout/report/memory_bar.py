@@ -20,7 +20,8 @@ _LEGEND_GAP = 4
 def cells_of(sizes_bytes: Sequence[int], total_bytes: int, width: int) -> list[int]:
     """How many of `width` cells each size gets: by largest remainder, and their sum never exceeds `width`.
 
-    A size of at least half a cell gets at least one, so that nothing that matters vanishes from the bar.
+    A size of at least half a cell gets at least one, so that nothing that matters vanishes from the bar; so does the
+    largest, however small it is: only an empty GPU has an empty bar.
     """
     if total_bytes <= 0:
         return [0] * len(sizes_bytes)
@@ -32,6 +33,8 @@ def cells_of(sizes_bytes: Sequence[int], total_bytes: int, width: int) -> list[i
         cells[index] += 1
     while sum(cells) > width:
         cells[cells.index(max(cells))] -= 1
+    if width > 0 and not any(cells) and any(sizes_bytes):
+        cells[sizes_bytes.index(max(sizes_bytes))] = 1
     return cells
 
 
@@ -42,7 +45,7 @@ def print_memory(memory: Memory, console: Console) -> None:
 
 
 def memory_bar(memory: Memory, console: Console) -> list[Text]:
-    """One line of cells from empty to full; the second one marks the GPU's end where more than that is needed."""
+    """A line of cells from empty to full, one that marks the GPU's end where more than that is needed, an empty one."""
     width = min(console.width - 2, _WIDEST_CELLS) - 2
     parts = parts_of(memory)
     total_bytes = max(memory.usable_bytes, sum(part.size_bytes for part in parts))
@@ -55,7 +58,7 @@ def memory_bar(memory: Memory, console: Console) -> list[Text]:
     line.append(dot * (width - sum(cells)), "dim").append(edges[1], "dim")
     if total_bytes == memory.usable_bytes:
         return [line, Text("")]
-    return [line, _end_mark(memory, total_bytes, width, console)]
+    return [line, _end_mark(memory, total_bytes, width, console), Text("")]
 
 
 def _segment(kind: Kind, count: int, console: Console) -> Text:

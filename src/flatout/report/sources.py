@@ -28,6 +28,14 @@ def short_path(file: str) -> str:
     return plain(file)
 
 
+def short_paths(text: str) -> str:
+    """`text` with the paths in it as `short_path` would show them."""
+    for base, prefix in ((Path.cwd(), ""), (Path.home(), f"~{os.sep}")):
+        if len(base.parts) > 1:  # in the root folder every path is a short one
+            text = re.sub(rf"(?<![\w./\\~-]){re.escape(str(base) + os.sep)}(?=\w)", lambda _: prefix, text)  # noqa: B023
+    return plain(text)
+
+
 def place_text(file: str, line: int | None) -> str:
     """`train.py:42`, or the file alone where no line is known."""
     return f"{short_path(file)}:{line}" if line else short_path(file)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
+
 from rich.console import Console
 from rich.text import Text
 
 from flatout.report.comparison import print_comparison
 from flatout.report.details import print_details
-from flatout.report.layout import print_hanging, print_labelled, print_source
+from flatout.report.ends import print_error
+from flatout.report.layout import INDENT, print_hanging, print_labelled, print_line, print_quotation
 from flatout.report.memory_bar import print_memory
-from flatout.report.sources import place_text, plain, source_line
+from flatout.report.sources import place_text, plain, short_path, short_paths
 from flatout.report.units import count_text, size_text
 from flatout.report.verdict import verdict_of
-from flatout.virtual.prediction import PredictedError, Prediction, Result
+from flatout.virtual.prediction import Prediction, Result
 
 _FEW_ASSUMPTIONS = 3
-_FEW_LINES = 8
 
 
 def print_prediction(prediction: Prediction, console: Console, *, verbose: bool = False) -> None:
@@ -63,14 +65,34 @@ def _twin(result: Result, told: list[Result]) -> Result | None:
 
 
 def _print_header(prediction: Prediction, console: Console) -> None:
-    command = " ".join((place_text(prediction.script, None), *map(plain, prediction.arguments)))
-    steps = max(len(result.per_step) for result in prediction.results)
-    ran = count_text(steps, "step") if steps else "no optimizer step"
-    if steps and any(result.stopped for result in prediction.results):
-        ran = f"the first {ran}" if steps > 1 else "the first step"
     dot = "-" if console.options.ascii_only else "·"
-    line = Text(command, "bold").append(f"  {ran} {dot} PyTorch {prediction.torch}", "not bold dim")
+    line = Text(command_text(prediction.script, prediction.arguments), "bold")
+    line.append(f"  {_steps_text(prediction.results)} {dot} PyTorch {prediction.torch}", "not bold dim")
     print_hanging(Text(""), line, console)
+
+
+def command_text(script: str, arguments: tuple[str, ...]) -> str:
+    """What was run, as a shell would take it: `train.py --name 'two words'`, `-m package.train`."""
+    dash, _, module = script.partition(" ")
+    first = f"-m {shlex.quote(module)}" if dash == "-m" else _quoted(short_path(script))
+    return plain(" ".join((first, *map(shlex.quote, arguments)))).replace("\n", "\\n")
+
+
+def _quoted(path: str) -> str:
+    """A path quoted for a shell, whose `~` must stay outside of the quotes."""
+    return "~" + shlex.quote(path[1:]) if path.startswith("~") else shlex.quote(path)
+
+
+def _steps_text(results: tuple[Result, ...]) -> str:
+    """How far the runs went; where a run had no room, how far it came until then."""
+    fewest, most = (limit(result.steps for result in results) for limit in (min, max))
+    if most == 0:
+        return "no optimizer step"
+    if fewest < most:
+        return f"up to {count_text(most, 'step')}"
+    if not any(result.stopped for result in results):
+        return count_text(most, "step")
+    return f"the first {count_text(most, 'step')}" if most > 1 else "the first step"
 
 
 def _print_verdict(result: Result, console: Console) -> None:
@@ -78,7 +100,10 @@ def _print_verdict(result: Result, console: Console) -> None:
     sign = "" if console.options.ascii_only else f"{verdict.sign} "
     line = Text(sign, f"bold {verdict.style}").append(result.label, "bold")
     line.append("  ").append(verdict.word, f"bold {verdict.style}").append("  ")
-    print_hanging(line, Text(plain(verdict.detail)), console)
+    body = Text(plain(verdict.detail))
+    if verdict.note:
+        body.append(f" ({verdict.note})", "yellow")
+    print_hanging(line, body, console)
 
 
 def _print_result(result: Result, console: Console, *, verbose: bool) -> None:
@@ -86,6 +111,8 @@ def _print_result(result: Result, console: Console, *, verbose: bool) -> None:
     # Where a script breaks, the answer is the error; its memory until then is a detail.
     if memory is not None and result.used_gpu and (verbose or result.outcome != "error"):
         console.print()
+        if result.unlimited is not None:
+            _print_second_run(result, console)
         print_memory(memory, console)
         at = memory.peak_at
         if at is not None:
@@ -93,18 +120,21 @@ def _print_result(result: Result, console: Console, *, verbose: bool) -> None:
             text = Text(size_text(memory.needed_bytes)).append("" if at.file is None else " at ")
             text.append("" if at.file is None else place_text(at.file, at.line), "bold")
             print_labelled("Peak", text.append(f", step {at.step}, {at.phase}"), console)
-            _print_quotation(at.file, at.line, console)
+            print_quotation(at.file, at.line, console)
     if result.error is not None:
         console.print()
-        _print_error(result, result.error, console, verbose=verbose)
+        print_error(result, result.error, console, verbose=verbose)
     if result.outcome == "fits" and not (result.used_gpu and result.steps):
         _print_note(result, console)
-    caught = result.facts.get("out_of_memory_caught", 0)
-    if caught:
-        note = f"memory ran out {count_text(caught, 'time')} on the way, and the script caught that and went on"
-        print_labelled("Note", Text(note), console)
     if verbose:
         print_details(result, console)
+
+
+def _print_second_run(result: Result, console: Console) -> None:
+    """Which run the picture is of: the one that stopped where there was no more room knows only a part."""
+    steps = len(result.per_step)
+    ran = "" if not steps else f", over {count_text(steps, 'step')}" if steps > 1 else ", in one step"
+    print_line(Text(INDENT).append(f"What it takes without a limit{ran}:", "dim"), console)
 
 
 def _print_note(result: Result, console: Console) -> None:
@@ -116,37 +146,9 @@ def _print_note(result: Result, console: Console) -> None:
     print_labelled("Note", Text(note), console)
 
 
-def _print_quotation(file: str | None, line: int | None, console: Console) -> None:
-    source = None if file is None else source_line(file, line)
-    if source is not None:
-        print_source(source, console)
-
-
-def _print_error(result: Result, error: PredictedError, console: Console, *, verbose: bool) -> None:
-    label = "Fails"
-    if error.file is not None:
-        print_labelled(label, Text(f"at {place_text(error.file, error.line)}", "bold"), console)
-        _print_quotation(error.file, error.line, console)
-        label = ""
-    message = plain(error.message).strip()
-    if result.outcome == "out_of_memory" and not verbose:
-        message = _first_sentences(message)
-    lines = message.splitlines() or [""]
-    shown = lines if verbose else lines[:_FEW_LINES]
-    print_labelled(label, Text(f"{plain(error.type)}: ", "bold").append("\n".join(shown), "not bold"), console)
-    if len(shown) < len(lines):
-        print_labelled("", Text(f"{count_text(len(lines) - len(shown), 'more line')} with -v", "dim"), console)
-
-
-def _first_sentences(message: str) -> str:
-    """Of PyTorch's long advice after "out of memory", what it says about this case: the first two sentences."""
-    sentences = message.split(". ")
-    return message if len(sentences) <= 2 else ". ".join(sentences[:2]) + "."
-
-
 def _print_assumptions(assumptions: tuple[str, ...], console: Console, *, verbose: bool) -> None:
     shown = assumptions if verbose else assumptions[:_FEW_ASSUMPTIONS]
     for index, text in enumerate(shown):
-        print_labelled("Assumed" if index == 0 else "", Text(plain(text)), console)
+        print_labelled("Assumed" if index == 0 else "", Text(short_paths(text)), console)
     if len(shown) < len(assumptions):
         print_labelled("", Text(f"{len(assumptions) - len(shown)} more with -v", "dim"), console)

@@ -25,8 +25,13 @@ def boot(
     writer: Writer | None = None,
     assume: dict[str, float] | None = None,
     usable_bytes: int | None = None,
+    calibrated: bool = True,
 ) -> Machine:
-    """One simulated GPU under this process's PyTorch. `usable_bytes` overrides what the GPU has."""
+    """One simulated GPU under this process's PyTorch. `usable_bytes` overrides what the GPU has.
+
+    Without `calibrated`, sums of gradients are not added in place where CUDA would: for a process whose memory nobody
+    asks for. The calibration loads PyTorch's compiler, which takes longer than all the rest together.
+    """
     allocator = CachingAllocator(
         specification.usable_bytes if usable_bytes is None else usable_bytes,
         outside_bytes=specification.context_bytes,
@@ -38,7 +43,8 @@ def boot(
     machines.install(machine)
     kernels.load()
     registration.register()
-    accumulation.calibrate()
+    if calibrated:
+        accumulation.calibrate()
     autocast.install()
     machine.face = face.install(machine)
     host.install()

@@ -13,6 +13,10 @@ from flatout.virtual.tensor import allocation_of, is_virtual
 
 def mark(tensor: Any, category: Category) -> None:
     """Say what the memory of a virtual tensor is for. Anything else is left alone."""
+    if isinstance(tensor, torch.Tensor) and tensor.layout is torch.sparse_coo:
+        mark(tensor._indices(), category)
+        mark(tensor._values(), category)
+        return
     if (
         isinstance(tensor, torch.Tensor)
         and not isinstance(tensor, UninitializedTensorMixin)

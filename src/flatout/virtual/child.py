@@ -84,7 +84,14 @@ class DryRunHook:
             self._writer.step(Step(machine.step, operations, memory.sequence, memory.peak_bytes, user_place()))
             machine.step += 1
             operations = 0
+        self.phase_changed(machine.phase)  # the same phase, of the next step
         self._write_peak()
+
+    def failing(self, error: BaseException) -> None:
+        """C++ may have named the native device of a virtual tensor."""
+        from flatout.virtual.cuda_errors import put_right
+
+        put_right(error)
 
     def finished(self, error: BaseException | None) -> None:
         """The script ended: by itself (None), stopped by us, or with an exception."""
@@ -144,13 +151,13 @@ def _ending(error: BaseException | None) -> Ending:
 
 
 def _failure(error: BaseException) -> Failure:
-    from flatout.launch.places import spot_of_error
+    from flatout.launch.places import notes_of, spot_of_error
 
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     spot = spot_of_error(error)
-    message = "\n".join([str(error), *getattr(error, "__notes__", ())])
-    return Failure(name, message, None if spot is None else Place(spot.file, spot.line, spot.function))
+    place = None if spot is None else Place(spot.file, spot.line, spot.function)
+    return Failure(name, str(error), place, tuple(notes_of(error)))
 
 
 def install(raw: dict[str, Any]) -> DryRunHook | None:
@@ -172,6 +179,7 @@ def install(raw: dict[str, Any]) -> DryRunHook | None:
         writer=writer,
         assume=options.assume,
         usable_bytes=UNLIMITED_BYTES if options.unlimited else specification.usable_bytes,
+        calibrated=writer is not None,
     )
     guard = _guard_files(options)
     if writer is None:

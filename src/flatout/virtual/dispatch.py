@@ -26,6 +26,7 @@ from flatout.virtual.tensor import (
     is_virtual,
     native_device,
     new_tensor,
+    place,
     span_bytes,
 )
 
@@ -78,12 +79,7 @@ def _describe(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Desc
 
 def generic(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Answer an operation by the shapes that come out of it."""
-    described = Described(op.number)
-    for argument in args:
-        described.add(argument)
-    for name, argument in kwargs.items():
-        described.key.append(name)
-        described.add(argument)
+    described = _describe(op, args, kwargs)
     if described.host or described.mixed:
         check_host_tensors(op, described, args, kwargs)
     if op.random:
@@ -128,9 +124,9 @@ def _note_update(written: Sequence[Any]) -> None:
 
 
 def index_named(device: torch.device | None) -> int:
-    """The native index of the GPU that was named, or of the current one."""
+    """The native index of the GPU that was named, or of the current one; 0 for a script's own ``meta``."""
     if device is not None and device.type == "meta":
-        return device.index or 0
+        return device.index or place.index
     return machines.current().gpu(None if device is None else device.index).number + 1
 
 

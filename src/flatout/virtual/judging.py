@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from flatout.recording.schema import Peak, Place, Step
+from flatout.recording.schema import Assumption, Peak, Step
+from flatout.virtual.early_end import early_end, exit_code, position
 from flatout.virtual.prediction import Memory, PeakAt, PredictedError, PredictedOutcome, Result
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def judge(recording: Recording, gpu: GPU, exit: Exit, unlimited: Recording | Non
     steps = _steps(recording)
     memory = _memory(peak, gpu)
     need = None if unlimited is None else _reliable_peak(unlimited)
-    error = _error(recording, exit)
+    error = early_end(recording, exit)
     shown = peak if need is None else need
     return Result(
         gpu=gpu.name,
@@ -33,7 +34,7 @@ def judge(recording: Recording, gpu: GPU, exit: Exit, unlimited: Recording | Non
         outcome=_outcome(memory, error, recording),
         memory=memory,
         error=error,
-        exit_code=_exit_code(recording, exit),
+        exit_code=exit_code(recording, exit),
         used_gpu=peak is not None and peak.allocated_bytes > 0,
         steps=len(steps),
         operations=sum(step.operations for step in steps),
@@ -44,7 +45,7 @@ def judge(recording: Recording, gpu: GPU, exit: Exit, unlimited: Recording | Non
         waits=tuple(recording.waits()),
         per_step=steps if unlimited is None or need is None else _steps(unlimited),
         facts=dict(recording.facts()),
-        assumptions=(*_assumptions(recording, gpu), *_trouble(exit)),
+        assumptions=_assumptions(recording, gpu, exit),
     )
 
 
@@ -58,7 +59,7 @@ def _memory(peak: Peak | None, gpu: GPU) -> Memory:
     reserved_bytes = 0 if peak is None else peak.reserved_bytes
     at = None
     if peak is not None:
-        file, line = _position(peak.place)
+        file, line = position(peak.place)
         at = PeakAt(step=peak.step + 1, phase=peak.phase, file=file, line=line)
     return Memory(
         capacity_bytes=gpu.memory_bytes,
@@ -93,82 +94,16 @@ def _reliable_peak(unlimited: Recording) -> Peak | None:
     return unlimited.peak()
 
 
-def _error(recording: Recording, exit: Exit) -> PredictedError | None:
-    """Why the run did not reach its end; what happened to the process comes before what the script made of it."""
-    ending = recording.ending
-    outcome = None if ending is None else ending.outcome
-    seen = recording.doing or ("" if ending is None else ending.doing)
-    last_words = f" It was last seen: {seen}." if seen else ""
-    failure = exit.failure if ending is None or ending.failure is None else ending.failure
-    if exit.timed_out or outcome == "timeout":
-        message = "stopped by --timeout without reaching the steps asked for (raise --timeout)."
-        return PredictedError("timeout", message + last_words, *_position(None if failure is None else failure.place))
-    if exit.interrupted or (outcome == "interrupted" and failure is None):
-        return PredictedError("interrupted", "stopped by Ctrl-C." + last_words)
-    if failure is not None and failure.type == "SystemExit" and exit.code == 0:
-        failure = None
-    file, line = _position(None if failure is None else failure.place)
-    if exit.signal is not None:
-        name = "killed" if failure is None else failure.type
-        return PredictedError(name, f"the process was {exit.explanation}." + last_words, file, line)
-    code = _exit_code(recording, exit)
-    if failure is not None and failure.type == "SystemExit":
-        said = "" if failure.message in ("", str(code)) else f": {failure.message}"
-        return PredictedError("SystemExit", f"the script ended itself with exit code {code}{said}", file, line)
-    if failure is not None and any(words in failure.message for words in _PYTORCHS_OWN_MISTAKE):
-        message = f"PyTorch cannot do this on a virtual GPU, which says nothing of a real one: {failure.message}"
-        return PredictedError("flatout.errors.UnsupportedError", message, file, line)
-    if failure is not None:
-        return PredictedError(failure.type, failure.message, file, line)
-    if exit.trouble and outcome in (None, "killed"):
-        return PredictedError("flatout", f"a mistake of flatout's own at the end of the run: {exit.trouble}")
-    if outcome == "killed" or (ending is None and exit.code != 0):
-        message = f"the process ended without a word (exit code {exit.code}), as by os._exit."
-        return PredictedError("killed", message + last_words)
-    if code != 0:
-        return PredictedError("SystemExit", f"the script ended itself with exit code {code}")
-    return None
-
-
-# What PyTorch says where its own assumptions do not hold: here that is because the GPU is virtual.
-_PYTORCHS_OWN_MISTAKE = ("INTERNAL ASSERT FAILED", "report a bug to PyTorch", "Please file an issue", "Internal error:")
-
-
 def _is_out_of_memory(exception_type: str) -> bool:
     """`torch.OutOfMemoryError`, under its older names too, or a subclass that keeps the name."""
     return exception_type.rpartition(".")[2] == "OutOfMemoryError"
 
 
-def _exit_code(recording: Recording, exit: Exit) -> int:
-    ending = recording.ending
-    return exit.code if ending is None or exit.code != 0 else ending.exit_code
-
-
-def _position(place: Place | None) -> tuple[str | None, int | None]:
-    if place is None:
-        return None, None
-    return place.file, place.line or None
-
-
-def _assumptions(recording: Recording, gpu: GPU) -> list[str]:
-    assumed = [_sentence(a.text, a.place, a.count) for a in recording.assumptions()]
+def _assumptions(recording: Recording, gpu: GPU, exit: Exit) -> tuple[Assumption, ...]:
+    assumed = list(recording.assumptions())
     if gpu.usable_is_estimated:
-        assumed.append(f"how much of its memory the {gpu.label} leaves to programs is an estimate")
-    return assumed
-
-
-def _trouble(exit: Exit) -> list[str]:
-    """That flatout itself failed at the end: what it recorded last may be missing."""
-    return (
-        [f"flatout failed at the end of the run, and its last figures may be missing: {exit.trouble}"]
-        if exit.trouble
-        else []
-    )
-
-
-def _sentence(text: str, place: Place | None, count: int) -> str:
-    """One assumption as one line: what, where, how often."""
-    where = "" if place is None else f"{place.file}:{place.line}"
-    times = f"{count} times" if count > 1 else ""
-    detail = ", ".join(part for part in (where, times) if part)
-    return f"{text} ({detail})" if detail else text
+        assumed.append(Assumption(f"how much of its memory the {gpu.label} leaves to programs is an estimate"))
+    if exit.trouble:
+        said = f"flatout failed at the end of the run, and its last figures may be missing: {exit.trouble}"
+        assumed.append(Assumption(said))
+    return tuple(assumed)

@@ -7,11 +7,12 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from flatout.recording.schema import Holder, Run, Step, Wait
+from flatout.recording.schema import Assumption, Holder, Place, Run, Step, Wait
 
 SCHEMA = "flatout.prediction/1"
 
 PredictedOutcome: TypeAlias = Literal["fits", "may_not_fit", "out_of_memory", "error"]
+Cause: TypeAlias = Literal["exception", "process", "script", "refused", "timeout", "interrupted", "flatout"]
 GOOD_NEWS: tuple[PredictedOutcome, ...] = ("fits", "may_not_fit")
 
 
@@ -57,21 +58,32 @@ class Memory(msgspec.Struct, frozen=True):
 
 
 class PredictedError(msgspec.Struct, frozen=True):
-    """Why the script ended early: its exception, or what ended its process (`timeout`, `interrupted`, a signal)."""
+    """Why the script ended early: its exception, or what ended its process (`timeout`, `interrupted`, a signal).
+
+    `message` is the exception's own, word for word; `notes` say more of it, as which index was out of range.
+
+    `cause` says whose end it was: an `exception` that nobody caught, an end of the `process` (a signal, `os._exit`),
+    the `script` itself (`sys.exit`, a Ctrl-C of its own, `input()` without input), something that the virtual GPU
+    `refused`, the `timeout`, a Ctrl-C (`interrupted`), a mistake of `flatout`. `doing` is what the run was last seen
+    at.
+    """
 
     type: str
     message: str
     file: str | None = None
     line: int | None = None
+    notes: tuple[str, ...] = ()
+    cause: Cause = "exception"
+    doing: str = ""
 
 
 class Result(msgspec.Struct, frozen=True):
     """What was predicted for one GPU.
 
     `needed_bytes` is known when there was no room: the memory that the same run takes on a GPU without a limit, taken
-    apart in `unlimited`. `holders` and `per_step` belong to `unlimited` then, else to `memory`. `used_gpu` is False
-    when the script never put anything on the GPU. `stopped`: flatout ended the script after
-    the steps asked for, so what comes after them (validation, saving) was not seen.
+    apart in `unlimited`. `holders` and `per_step` belong to `unlimited` then, else to `memory`; `steps` are always
+    those of the run with the limit. `used_gpu` is False when the script never put anything on the GPU. `stopped`:
+    flatout ended the script after the steps asked for, so what comes after them (validation, saving) was not seen.
     """
 
     gpu: str
@@ -92,7 +104,24 @@ class Result(msgspec.Struct, frozen=True):
     waits: tuple[Wait, ...] = ()
     per_step: tuple[Step, ...] = ()
     facts: dict[str, Any] = {}
-    assumptions: tuple[str, ...] = ()
+    assumptions: tuple[Assumption, ...] = ()
+
+    @property
+    def out_of_memory_caught(self) -> int:
+        """How often memory ran out on the way and the script caught that."""
+        return int(self.facts.get("out_of_memory_caught", 0))
+
+    @property
+    def ended_itself(self) -> bool:
+        """The script gave up before its first step, for a reason of its own: wrong arguments, no data, no input."""
+        mine = self.error is not None and self.error.cause == "script"
+        return mine and not self.steps and not self.out_of_memory_caught
+
+    @property
+    def says_nothing(self) -> bool:
+        """The run ended early, in a way that tells nothing of the GPU."""
+        unanswered = ("refused", "timeout", "interrupted", "flatout")
+        return self.error is not None and (self.ended_itself or self.error.cause in unanswered)
 
 
 class Prediction(msgspec.Struct, frozen=True):
@@ -114,7 +143,6 @@ class Prediction(msgspec.Struct, frozen=True):
 
 def gather(run: Run, results: Sequence[Result]) -> Prediction:
     """The prediction for one script from its results, one a GPU. `run` is what was run, on any of them."""
-    assumptions = dict.fromkeys(text for result in results for text in result.assumptions)
     return Prediction(
         schema=SCHEMA,
         # Which build of PyTorch the dry run had (`+cpu`, `+cu128`) says nothing about the GPU's.
@@ -122,5 +150,34 @@ def gather(run: Run, results: Sequence[Result]) -> Prediction:
         script=run.script,
         arguments=run.arguments,
         results=tuple(results),
-        assumptions=tuple(assumptions),
+        assumptions=tuple(_grouped(results)),
     )
+
+
+_MOST_PLACES = 3
+
+
+def _grouped(results: Sequence[Result]) -> list[str]:
+    """Each assumption once, with its places and how often: on the GPU where that was most often."""
+    places: dict[str, dict[Place, None]] = {}
+    counts: dict[str, int] = {}
+    for result in results:
+        here: dict[str, int] = {}
+        for one in result.assumptions:
+            here[one.text] = here.get(one.text, 0) + one.count
+            places.setdefault(one.text, {}).update({} if one.place is None else {one.place: None})
+        counts.update({text: max(count, counts.get(text, 0)) for text, count in here.items()})
+    return [_sentence(text, list(dict.fromkeys(map(_line, places[text]))), count) for text, count in counts.items()]
+
+
+def _line(place: Place) -> str:
+    return f"{place.file}:{place.line}"
+
+
+def _sentence(text: str, lines: list[str], count: int) -> str:
+    """One assumption as one line: what, where, how often."""
+    more = len(lines) - _MOST_PLACES
+    shown = lines if more <= 1 else [*lines[:_MOST_PLACES], f"{more} more lines"]
+    times = [f"{count} times"] if count > 1 else []
+    detail = "; ".join([", ".join(shown), *times] if shown else times)
+    return f"{text} ({detail})" if detail else text

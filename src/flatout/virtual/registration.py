@@ -13,7 +13,8 @@ from flatout.virtual import cuda_errors
 from flatout.virtual import machine as machines
 from flatout.virtual.dispatch import generic
 from flatout.virtual.operators import Operator, operator, operator_of
-from flatout.virtual.registry import Handler, composites, handlers
+from flatout.virtual.sparse.registration import register_constructors
+from flatout.virtual.stand_ins import Handler, composites, handlers
 
 KEYS = ("CUDA", "HPU")
 
@@ -121,6 +122,7 @@ def register() -> None:
         fallback: Any = torch.library.Library("_", "IMPL", key)
         fallback.fallback(by_shape)
         _libraries.append(fallback)
+    _libraries.extend(register_constructors())
     _keep_at_exit(_libraries)
 
 

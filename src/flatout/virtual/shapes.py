@@ -10,7 +10,7 @@ import torch
 from flatout.errors import UnsupportedError
 from flatout.virtual import cuda_errors
 from flatout.virtual.operators import Operator
-from flatout.virtual.tensor import native_device, new_meta, span_bytes
+from flatout.virtual.tensor import native_device, new_meta, placed_on, span_bytes
 
 _Tensor = torch.Tensor
 _specs: dict[Any, Any] = {}
@@ -142,7 +142,7 @@ def infer(op: Operator, described: Described, args: Sequence[Any], kwargs: dict[
             for name, value in kwargs.items()
         }
         try:
-            with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+            with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction(), placed_on(0):
                 result = op.call([to_meta(a) for a in args], meta_kwargs)
         except NotImplementedError as error:
             result = _tried_on_cpu(op, args, kwargs) if op.written else None

@@ -13,7 +13,9 @@ machine. Three facts make it:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import torch
@@ -23,10 +25,10 @@ HOST = torch.device("cpu")
 META = torch.device("meta")
 
 _tensor_base: Any = torch._C.TensorBase
-native_device = _tensor_base.device.__get__
+native_device: Callable[[torch.Tensor], torch.device] = _tensor_base.device.__get__
 """The device as C++ sees it: ``meta`` with the index that says whose memory it is."""
 
-_make_subclass: Any = torch.Tensor._make_subclass
+_make_subclass: Callable[..., torch.Tensor] = torch.Tensor._make_subclass
 _make_wrapper: Any = torch.Tensor._make_wrapper_subclass
 _cuda_keys = torch.device("cuda", 0)
 _host_keys = torch.device("hpu", 0)
@@ -93,8 +95,9 @@ def new_tensor(allocation: Allocation, size: Sequence[int], stride: Sequence[int
     )
     keys = _host_keys if index > HOST_INDEX else _cuda_keys
     with _exclude(_python_key):
-        tensor: torch.Tensor = _make_subclass(torch.Tensor, template, False, device_for_backend_keys=keys)
-    tensor.untyped_storage()._flatout = allocation  # type: ignore[attr-defined]
+        tensor = _make_subclass(torch.Tensor, template, False, device_for_backend_keys=keys)
+    storage: Any = tensor.untyped_storage()
+    storage._flatout = allocation
     return tensor
 
 
@@ -106,19 +109,37 @@ def new_meta(
         _Template, size, stride, dtype=dtype, device=META, storage_size=span_bytes(size, stride, dtype.itemsize)
     )
     with _exclude(_python_key):
-        tensor: torch.Tensor = _make_subclass(torch.Tensor, template, requires_grad, device_for_backend_keys=META)
-    return tensor
+        return _make_subclass(torch.Tensor, template, requires_grad, device_for_backend_keys=META)
 
 
 def as_meta(tensor: torch.Tensor) -> torch.Tensor:
     """An alias of a virtual tensor that PyTorch's meta kernels accept (same storage, same native device)."""
-    return _make_subclass(torch.Tensor, tensor, False, device_for_backend_keys=META)  # type: ignore[no-any-return]
+    return _make_subclass(torch.Tensor, tensor, False, device_for_backend_keys=META)
 
 
 def as_virtual(alias: torch.Tensor, index: int) -> torch.Tensor:
     """A virtual tensor from an alias made by `as_meta` (same storage)."""
     keys = _host_keys if index > HOST_INDEX else _cuda_keys
-    return _make_subclass(torch.Tensor, alias, False, device_for_backend_keys=keys)  # type: ignore[no-any-return]
+    return _make_subclass(torch.Tensor, alias, False, device_for_backend_keys=keys)
+
+
+class _Place(threading.local):
+    """What plain ``meta`` stands for while C++ makes a tensor on a device of which it knows only the type."""
+
+    index = 0
+
+
+place = _Place()
+
+
+@contextmanager
+def placed_on(index: int) -> Iterator[None]:
+    """Tensors made on plain ``meta`` meanwhile belong to that native index; 0 is ``meta`` itself."""
+    before, place.index = place.index, index
+    try:
+        yield
+    finally:
+        place.index = before
 
 
 def is_virtual(tensor: torch.Tensor) -> bool:
@@ -142,7 +163,9 @@ def shown_device(device: torch.device) -> torch.device:
 
 def allocation_of(tensor: torch.Tensor) -> Allocation:
     """The memory behind a virtual tensor."""
-    return tensor.untyped_storage()._flatout  # type: ignore[attr-defined,no-any-return]
+    storage: Any = tensor.untyped_storage()
+    found: Allocation = storage._flatout
+    return found
 
 
 def span_bytes(size: Sequence[int], stride: Sequence[int], itemsize: int, offset: int = 0) -> int:

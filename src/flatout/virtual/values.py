@@ -119,6 +119,7 @@ def follow(
             break
         size += allocation.nbytes
         exact = exact and not (tensor.is_floating_point() or tensor.is_complex())
+    exact = exact or op.name == "aten::logical_not"  # of a mask of floats (see `face.masks`)
     if known and tensors and size <= (INTEGER_LIMIT_BYTES if exact else 4 * FLOAT_LIMIT_BYTES):
         if op.random:
             with randomness.Region(kwargs.get("generator")):

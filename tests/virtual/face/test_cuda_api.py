@@ -49,7 +49,7 @@ def test_properties_have_the_fields_of_a_real_device() -> None:
 )
 def test_a_second_gpu_is_an_invalid_ordinal(use: object) -> None:
     with pytest.raises(RuntimeError, match="CUDA error: invalid device ordinal"):
-        use()  # type: ignore[operator]
+        use()
 
 
 def test_properties_of_a_second_gpu_are_refused_as_pytorch_refuses_them() -> None:

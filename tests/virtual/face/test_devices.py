@@ -44,6 +44,7 @@ def test_data_keeps_its_values_and_dtype() -> None:
     assert torch.asarray([1, 2], device="cuda").device.type == "cuda"
 
 
+@pytest.mark.filterwarnings("ignore:torch.set_default_tensor_type")
 def test_default_device_and_context() -> None:
     with torch.device("cuda"):
         assert torch.zeros(2).is_cuda
@@ -56,8 +57,19 @@ def test_default_device_and_context() -> None:
         assert torch.as_tensor([1]).is_cuda
         assert not torch.zeros(1, device="cpu").is_cuda
     finally:
-        torch.set_default_device(None)
+        torch.set_default_tensor_type(torch.FloatTensor)
     assert not torch.zeros(1).is_cuda
+    assert torch.get_default_device() == torch.device("cpu")
+    assert not torch.nn.LSTM(2, 2).weight_ih_l0.is_cuda
+
+
+@pytest.mark.filterwarnings("ignore:torch.set_default_tensor_type")
+def test_no_default_device_by_none_is_the_cpu() -> None:
+    torch.set_default_device(None)  # PyTorch 2.6 cannot be asked for the default device from here on
+    try:
+        assert not torch.nn.LSTM(2, 2).weight_ih_l0.is_cuda
+    finally:
+        torch.set_default_tensor_type(torch.FloatTensor)
 
 
 def test_like_on_another_device() -> None:

@@ -91,7 +91,7 @@ def test_methods_keep_their_names_for_modes() -> None:
     class Names(TorchFunctionMode):
         def __torch_function__(self, func: object, types: object, args: object = (), kwargs: object = None) -> object:
             seen.append(getattr(func, "__name__", ""))
-            return func(*args, **(kwargs or {}))  # type: ignore[operator,misc]
+            return func(*args, **(kwargs or {}))
 
     x = torch.ones(2)
     with Names():

@@ -140,7 +140,7 @@ def test_allowed_paths_and_caches_are_real(project: Path, guard_maker: GuardMake
     taint()
     Path("recording.db").write_text("x")
     os.makedirs("package/__pycache__")
-    assert not os.path.exists(guard.store.tree + str(project / "recording.db"))  # type: ignore[union-attr]
+    assert not os.path.exists(guard.store.tree + str(project / "recording.db"))
     guard.uninstall()
     assert Path("recording.db").read_text() == "x"
 
@@ -203,6 +203,11 @@ def test_the_operating_systems_errors(guard: FileGuard) -> None:
     for harm, expected in (
         (lambda: open("missing/x", "w"), FileNotFoundError),
         (lambda: open("notes.txt/x", "w"), NotADirectoryError),
+        (lambda: open("notes.txt/x/y", "w"), NotADirectoryError),  # at whatever depth
+        (lambda: os.replace("link.pt", "notes.txt/x/y"), NotADirectoryError),
+        (lambda: os.replace("link.pt", "missing/x/y"), FileNotFoundError),
+        (lambda: os.mkdir("notes.txt/x/y"), NotADirectoryError),
+        (lambda: os.unlink("notes.txt/x/y"), NotADirectoryError),
         (lambda: open("runs", "w"), IsADirectoryError),
         (lambda: open("notes.txt", "x"), FileExistsError),
         (lambda: os.mkdir("runs"), FileExistsError),

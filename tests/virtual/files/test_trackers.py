@@ -49,8 +49,8 @@ def test_a_script_that_insists_is_overruled(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.syspath_prepend(str(tmp_path))
     guard = install(FileOptions())
     try:
-        import mlflow  # type: ignore[import-not-found]
-        import wandb  # type: ignore[import-not-found]
+        import mlflow
+        import wandb
 
         assert isinstance(wandb, types.ModuleType)
         assert wandb.init(project="x", mode="online") == "disabled"

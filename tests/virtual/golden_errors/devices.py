@@ -8,6 +8,11 @@ _TABLE = "wrapper generated from native_functions.yaml; words in aten/src/ATen/c
 _ITERATOR = "aten/src/ATen/TensorIterator.cpp"
 _INDEXING = "aten/src/ATen/native/TensorAdvancedIndexing.cpp"
 _RUNTIME = "c10/cuda/CUDAException.cpp, CUDAMiscFunctions.cpp; libc10_cuda.so of 2.6 to 2.12 and 2.14"
+_VARIABLE = "torch/csrc/autograd/python_variable.cpp, THPVariable_set_grad"
+_GRADIENT = (
+    "attempting to assign a gradient with device type '{}' to a tensor with device type '{}'. "
+    "Please ensure that the gradient and the tensor are on the same device"
+)
 _RNN = "aten/src/ATen/native/RNN.h, check_attributes"
 
 ROWS = [
@@ -270,6 +275,109 @@ ROWS = [
         "RuntimeError",
         always("'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 Long tensor"),
         "aten/src/ATen/native/PackedSequence.cpp",
+    ),
+    Row(
+        "embedding bag of CPU indices",
+        "nn.EmbeddingBag(4, 2).cuda()(torch.tensor([1, 2]), torch.tensor([0]))",
+        "RuntimeError",
+        wrapper("indices", "wrapper_CUDA___embedding_bag"),
+        _TABLE,
+    ),
+    Row(
+        "attention with a CPU mask",
+        "F.scaled_dot_product_attention(gpu(1, 1, 4, 8), gpu(1, 1, 4, 8), gpu(1, 1, 4, 8), attn_mask=cpu(4, 4))",
+        "RuntimeError",
+        wrapper("attn_bias", "wrapper_CUDA___scaled_dot_product_efficient_attention"),
+        f"{_TABLE}; in float32 with a mask the memory-efficient kernel is chosen",
+    ),
+    Row(
+        "attention with a Boolean CPU mask",
+        "F.scaled_dot_product_attention(gpu(1, 1, 4, 8), gpu(1, 1, 4, 8), gpu(1, 1, 4, 8), attn_mask=cpu(4, 4) > 0)",
+        "RuntimeError",
+        wrapper("attn_bias", "wrapper_CUDA___scaled_dot_product_efficient_attention"),
+        f"{_TABLE}; the mask becomes numbers where it is",
+    ),
+    Row(
+        "bincount with CPU weights",
+        "torch.bincount(torch.tensor([1, 2], device='cuda'), cpu(2))",
+        "RuntimeError",
+        wrapper("weights", "wrapper_CUDA__bincount"),
+        _TABLE,
+    ),
+    Row(
+        "take_along_dim with CPU indices",
+        "torch.take_along_dim(gpu(4), torch.tensor([1]), 0)",
+        "RuntimeError",
+        always(
+            "Expected tensor to have cuda:0 Device, but got tensor with cpu Device "
+            "(while checking arguments for torch.take_along_dim():)"
+        ),
+        f"{_INDEXING}; aten/src/ATen/TensorUtils.cpp, checkDevice",
+    ),
+    Row(
+        "inner product",
+        "torch.inner(gpu(2, 2), cpu(2, 2))",
+        "RuntimeError",
+        always(
+            "Expected tensor to have cuda DeviceType, but got tensor with cpu DeviceType "
+            "(while checking arguments for inner())"
+        ),
+        "aten/src/ATen/native/LinearAlgebra.cpp; aten/src/ATen/TensorUtils.cpp, checkDeviceType",
+    ),
+    Row(
+        "product of several matrices",
+        "torch.linalg.multi_dot([gpu(2, 2), cpu(2, 2)])",
+        "RuntimeError",
+        always("multi_dot(): all tensors must be on the same device but tensor 0 is on cuda:0 and tensor 1 on cpu"),
+        "aten/src/ATen/native/LinearAlgebra.cpp",
+    ),
+    Row(
+        "block diagonal",
+        "torch.block_diag(cpu(2, 2), gpu(2, 2))",
+        "RuntimeError",
+        always(
+            "torch.block_diag: input tensors must all be on the same device. "
+            "Input 0 is on device cpu and input 1 is on device cuda:0"
+        ),
+        "aten/src/ATen/native/TensorShape.cpp",
+    ),
+    Row(
+        "spectrogram with a CPU window",
+        "torch.stft(gpu(1000), 100, window=cpu(100), return_complex=True)",
+        "RuntimeError",
+        always("stft input and window must be on the same device but got self on cuda:0 and window on cpu"),
+        "aten/src/ATen/native/SpectralOps.cpp",
+    ),
+    Row(
+        "CPU gradient assigned to a GPU parameter",
+        "p = nn.Parameter(gpu(2)); p.grad = cpu(2)",
+        "RuntimeError",
+        always(_GRADIENT.format("cpu", "cuda")),
+        _VARIABLE,
+    ),
+    Row(
+        "GPU gradient assigned to a CPU parameter",
+        "m = nn.Linear(2, 2); m.weight.grad = gpu(2, 2)",
+        "RuntimeError",
+        always(_GRADIENT.format("cuda", "cpu")),
+        _VARIABLE,
+    ),
+    Row(
+        "module on meta to the GPU",
+        "nn.Linear(2, 2, device='meta').to('cuda')",
+        "not implemented always",
+        always(
+            "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of "
+            "torch.nn.Module.to() when moving module from meta to a different device."
+        ),
+        "aten/src/ATen/native/Copy.cpp; torch/nn/modules/module.py",
+    ),
+    Row(
+        "tensor on meta to the GPU",
+        "torch.zeros(2, device='meta').cuda()",
+        "not implemented always",
+        always("Cannot copy out of meta tensor; no data!"),
+        "aten/src/ATen/native/Copy.cpp",
     ),
     Row("equal", "torch.equal(gpu(2), cpu(2))", "RuntimeError", wrapper("other", "wrapper_CUDA__equal"), _TABLE),
     Row(

@@ -64,6 +64,26 @@ ROWS = [
         "aten/src/ATen/native/Convolution.cpp",
     ),
     Row(
+        "transposed convolution channels",
+        "nn.ConvTranspose2d(3, 4, 3).cuda()(gpu(1, 4, 8, 8))",
+        "RuntimeError",
+        always(
+            "Given transposed=1, weight of size [3, 4, 3, 3], expected input[1, 4, 8, 8] to have 3 "
+            "channels, but got 4 channels instead"
+        ),
+        "aten/src/ATen/native/Convolution.cpp",
+    ),
+    Row(
+        "convolution bias",
+        "F.conv2d(gpu(1, 3, 8, 8), gpu(4, 3, 3, 3), gpu(5))",
+        "RuntimeError",
+        always(
+            "Given weight of size [4, 3, 3, 3], expected bias to be 1-dimensional with 4 elements, but got bias of "
+            "size [5] instead"
+        ),
+        "aten/src/ATen/native/Convolution.cpp",
+    ),
+    Row(
         "batch norm channels",
         "nn.BatchNorm2d(4).cuda()(gpu(2, 3, 4, 4))",
         "RuntimeError",

@@ -8,6 +8,11 @@ _BLAS = "aten/src/ATen/native/cuda/Blas.cpp"
 _META = "aten/src/ATen/native/LinearAlgebra.cpp (rules that all devices share)"
 _CONVOLUTION = "aten/src/ATen/native/Convolution.cpp"
 _DATA = "data_ptr<T> in aten/src/ATen/templates/TensorMethods.cpp"
+_INVERT = always(
+    "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the "
+    "`~` or `logical_not()` operator instead."
+)
+_SUBTRACT = "aten/src/ATen/native/BinaryOps.h, sub_check; printed by the CPU of 2.13"
 _HALF_FLOAT = always("expected scalar type Half but found Float")
 
 ROWS = [
@@ -292,6 +297,21 @@ ROWS = [
             "operator instead."
         ),
         "aten/src/ATen/native/BinaryOps.h",
+    ),
+    Row(
+        "a number minus a condition",
+        "1 - torch.ones(2, dtype=torch.bool, device='cuda')",
+        "RuntimeError",
+        _INVERT,
+        _SUBTRACT,
+    ),
+    Row("a condition minus floats", "(gpu(2) > 0) - gpu(2)", "RuntimeError", _INVERT, _SUBTRACT),
+    Row(
+        "a condition and floats",
+        "(gpu(2) > 0) & gpu(2)",
+        "not implemented",
+        no_kernel("bitwise_and_cuda", "Float"),
+        "aten/src/ATen/native/cuda/BinaryBitwiseOpsKernels.cu; github.com/ArcInstitute/state/pull/213",
     ),
     Row(
         "inverse of a half matrix",

@@ -1,4 +1,4 @@
-"""Fixtures of the kernels' tests: another GPU for one test, and bytes counted around a call."""
+"""Fixtures of the kernels' tests: another GPU for one test."""
 
 from __future__ import annotations
 
@@ -6,15 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from metering import Meter
 
 if TYPE_CHECKING:
     from flatout.virtual.machine import Machine
-
-
-@pytest.fixture
-def meter(machine: Machine) -> Meter:
-    return Meter(machine)
 
 
 @pytest.fixture

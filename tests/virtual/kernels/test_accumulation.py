@@ -49,7 +49,7 @@ def test_a_gradient_that_a_hook_keeps_is_left_alone(taken: list[int]) -> None:
     outputs = [shared * 3, shared * 4]
     kept: list[torch.Tensor] = []
     for output in outputs:
-        output.grad_fn.register_hook(lambda inputs, outputs: kept.append(inputs[0]))  # type: ignore[union-attr]
+        output.grad_fn.register_hook(lambda inputs, outputs: kept.append(inputs[0]))
     gradients = [torch.zeros(N, device="cuda") for _ in outputs]
     taken.clear()
     torch.autograd.backward(outputs, gradients)

@@ -73,7 +73,6 @@ def test_the_script_switches_kernels_off() -> None:
         choice.choose(call(torch.float32))
 
 
-@pytest.mark.skipif(not hasattr(torch._C, "_get_sdp_priority_order"), reason="this PyTorch has no order to set")
 def test_the_script_sets_an_order() -> None:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 

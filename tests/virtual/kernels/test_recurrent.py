@@ -32,7 +32,7 @@ def test_matrices_come_before_biases() -> None:
 @pytest.mark.parametrize("kind", list(MODES))
 def test_forward_keeps_output_states_and_reserve(machine: Machine, meter: Meter, kind: type[nn.RNNBase]) -> None:
     steps, batch, hidden, layers = 64, 128, 256, 2
-    net = kind(512, hidden, layers).cuda()  # type: ignore[call-arg]
+    net = kind(512, hidden, layers).cuda()
     x = torch.randn(steps, batch, 512, device="cuda", requires_grad=True)
     states = torch.zeros(layers, batch, hidden, device="cuda")
     given = (states, states) if kind is nn.LSTM else states
@@ -55,7 +55,7 @@ def test_published_reserves() -> None:
 
 @pytest.mark.parametrize("kind", list(MODES))
 def test_packed_sequences(machine: Machine, kind: type[nn.RNNBase]) -> None:
-    net = kind(16, 32, 2, dropout=0.1, bidirectional=True).cuda()  # type: ignore[call-arg]
+    net = kind(16, 32, 2, dropout=0.1, bidirectional=True).cuda()
     packed = nn.utils.rnn.pack_padded_sequence(torch.randn(3, 2, 16, device="cuda"), torch.tensor([3, 2]))
     out, _ = net(packed)
     assert out.data.shape == (5, 64)
@@ -83,7 +83,7 @@ def test_weights_that_are_not_flat_are_copied(machine: Machine, meter: Meter) ->
     kept = meter.kept_bytes
     with torch.no_grad():
         for parameter in net.parameters():
-            parameter.set_(parameter.clone())  # type: ignore[call-overload]
+            parameter.set_(parameter.clone())
     del flat
     loose = meter(lambda: net(x)[0])
     count = sum(p.numel() for p in net.parameters())

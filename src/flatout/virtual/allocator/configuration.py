@@ -1,7 +1,8 @@
 """What `PYTORCH_ALLOC_CONF` and `PYTORCH_CUDA_ALLOC_CONF` say.
 
-The grammar, the limits and the messages are those of PyTorch 2.13 (`c10/core/AllocatorConfig.h`,
-`c10/cuda/CUDAAllocatorConfig.h`, and the answers of `torch._C._accelerator_setAllocatorSettings` to bad input).
+The grammar, the limits and the messages are those of PyTorch 2.13 and 2.14 (`c10/core/AllocatorConfig.h`,
+`c10/cuda/CUDAAllocatorConfig.h`, and the answers of `torch._C._accelerator_setAllocatorSettings` to bad input). 2.14
+refuses a key that it does not know before it reads on; earlier versions read its value first.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib import metadata
 
 from flatout.virtual.allocator.sizes import LARGE_SEGMENT_BYTES, MIB, ROUNDUP_INTERVALS
 
@@ -65,6 +68,8 @@ class AllocatorConfiguration:
         settings = cls()
         while not tokens.at_end():
             key = tokens.take()
+            if key not in _KNOWN_KEYS and _refuses_keys_first():
+                raise ValueError(f"Unrecognized key '{key}' in Accelerator allocator config.")
             tokens.take()  # PyTorch takes whatever stands where the colon should, and so do we
             settings = _apply(settings, key, tokens)
             if not tokens.at_end():
@@ -81,6 +86,12 @@ class AllocatorConfiguration:
             if name in environment:
                 return cls.parse(environment[name])
         return cls()
+
+
+@cache
+def _refuses_keys_first() -> bool:
+    major, minor = metadata.version("torch").split(".")[:2]
+    return (int(major), int(minor)) >= (2, 14)
 
 
 def _apply(settings: AllocatorConfiguration, key: str, tokens: _Tokens) -> AllocatorConfiguration:
@@ -248,3 +259,5 @@ _READERS: dict[str, Callable[[AllocatorConfiguration, _Tokens], AllocatorConfigu
     "per_process_memory_fraction": _memory_fraction,
     "pinned_num_register_threads": _register_threads,
 }
+
+_KNOWN_KEYS = frozenset(_READERS) | _IGNORED_FLAGS | _IGNORED_SIZES

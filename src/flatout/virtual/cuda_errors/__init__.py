@@ -5,9 +5,10 @@
     indices.py       indices out of range (a device-side assert on CUDA)
     determinism.py   ``torch.use_deterministic_algorithms``
     replay.py        shapes that do not fit: the text of PyTorch's C++, which its Python shape rules paraphrase
+    kernel_checks.py checks that a kernel makes itself, or that C++ makes by native device
     driver.py        what the CUDA driver itself reports
     wording.py       how PyTorch spells types and devices
-    registry.py      what PyTorch's own table of operators says about checks
+    shown.py         messages of C++ that name a native device
 
 `check_devices` is called for operations that mix devices, `refuse` and `as_cuda_says` when the shapes of a call are
 seen for the first time, `guarded` wraps the few kernels that are looked at on every call.
@@ -23,7 +24,7 @@ from flatout.virtual.cuda_errors.driver import invalid_device_ordinal
 from flatout.virtual.cuda_errors.dtypes import refuse
 from flatout.virtual.cuda_errors.guards import guarded
 from flatout.virtual.cuda_errors.replay import as_cuda_says, raise_if_refused
-from flatout.virtual.cuda_errors.wording import as_shown
+from flatout.virtual.cuda_errors.shown import as_shown, put_right, shown_for
 
 __all__ = [
     "accepts_host_scalars",
@@ -32,6 +33,8 @@ __all__ = [
     "check_devices",
     "guarded",
     "invalid_device_ordinal",
+    "put_right",
     "raise_if_refused",
     "refuse",
+    "shown_for",
 ]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
-from flatout.virtual.cuda_errors.registry import cuda_kernel
 from flatout.virtual.cuda_errors.wording import device_of, torch_version
+from flatout.virtual.native_functions import cuda_kernel
 
 if TYPE_CHECKING:
     from flatout.virtual.operators import Operator

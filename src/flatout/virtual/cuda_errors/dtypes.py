@@ -121,8 +121,15 @@ def check_convolution(input: torch.Tensor, weight: torch.Tensor, bias: torch.Ten
 
 
 def _convolution(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    check_convolution(*args[:3])
-    _need("slow_conv2d_cuda", args[0], _WITH_COMPLEX)
+    input, weight, bias = args[:3]
+    check_convolution(input, weight, bias)
+    _need("slow_conv2d_cuda", input, _WITH_COMPLEX)
+    # The shape rules in Python do not look at all of the channels. What the others say, C++ says for all devices.
+    transposed, groups = args[6], args[8]
+    outer, inner = weight.shape[0], weight.shape[1] * groups
+    channels, outputs = (outer, inner) if transposed else (inner, outer)
+    if input.shape[1] != channels or (bias is not None and bias.shape != (outputs,)):
+        replay.raise_if_refused(op, args, kwargs)
 
 
 def _nll_loss(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
@@ -204,6 +211,25 @@ def _power(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
 
 
+def _subtraction(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Source: ``sub_check`` in aten/src/ATen/native/BinaryOps.h; two conditions are refused by the shape rules."""
+    conditions = [value.dtype is torch.bool if isinstance(value, torch.Tensor) else value is True for value in args[:2]]
+    if any(conditions) and not all(conditions):
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask,"
+            " use the `~` or `logical_not()` operator instead."
+        )
+
+
+def _bitwise(kernel: str) -> Rule:
+    def rule(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        common = torch.result_type(*args[:2])
+        if common.is_floating_point or common.is_complex:
+            raise not_implemented(kernel, common)
+
+    return rule
+
+
 def _random(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     """Source: aten/src/ATen/native/DistributionTemplates.h."""
     low, high = args[1:3]
@@ -241,6 +267,10 @@ RULES: dict[str, Rule] = {
     **_names(_index_put, "index_put", "index_put_", "_index_put_impl_"),
     **_names(_power, "pow.Tensor_Scalar", "pow_.Scalar"),
     **_names(_random, "random_.from"),
+    **_names(_subtraction, "sub.Tensor", "sub_.Tensor", "sub.out", "rsub.Tensor", "rsub.Scalar"),
+    **_names(_bitwise("bitwise_and_cuda"), "bitwise_and.Tensor", "bitwise_and_.Tensor", "bitwise_and.Tensor_out"),
+    **_names(_bitwise("bitwise_or_cuda"), "bitwise_or.Tensor", "bitwise_or_.Tensor", "bitwise_or.Tensor_out"),
+    **_names(_bitwise("bitwise_xor_cuda"), "bitwise_xor.Tensor", "bitwise_xor_.Tensor", "bitwise_xor.Tensor_out"),
     **_names(_softmax, "_softmax", "_log_softmax"),
     **_names(_scaled_mm, "_scaled_mm", "_scaled_mm.out"),
     **_names(_one("GeluCUDAKernelImpl"), "gelu"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flatout.virtual.cuda_errors import determinism, indices, stand_ins
+from flatout.virtual.cuda_errors import determinism, indices, kernel_checks
 
-_GUARDS = (stand_ins.GUARDS, indices.GUARDS, determinism.GUARDS)
+_GUARDS = (kernel_checks.GUARDS, indices.GUARDS, determinism.GUARDS)
 
 
 def guarded(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from flatout.virtual.cuda_errors.wording import as_shown
+from flatout.virtual.cuda_errors.shown import as_shown
 
 if TYPE_CHECKING:
     from flatout.virtual.operators import Operator

@@ -6,7 +6,6 @@ Sources: c10/core/ScalarType.h (``toString``), the demangled C++ names that ``ca
 
 from __future__ import annotations
 
-import re
 from functools import cache
 
 import torch
@@ -29,7 +28,7 @@ _NAMES = {
     torch.float8_e4m3fn: ("Float8_e4m3fn", "c10::Float8_e4m3fn"),
     torch.float8_e5m2: ("Float8_e5m2", "c10::Float8_e5m2"),
 }
-_WITH_LEGACY_TYPE = frozenset(("Byte", "Char", "Double", "Float", "Int", "Long", "Short", "Half"))
+WITH_LEGACY_TYPE = frozenset(("Byte", "Char", "Double", "Float", "Int", "Long", "Short", "Half"))
 
 
 @cache
@@ -60,16 +59,6 @@ def tensor_type(tensor: torch.Tensor) -> str:
     """The tensor's type as ``Tensor.type()`` prints it; types that had no legacy class keep C++'s name."""
     name = scalar_type(tensor.dtype)
     on_gpu = device_of(tensor).type == "cuda"
-    if name in _WITH_LEGACY_TYPE:
+    if name in WITH_LEGACY_TYPE:
         return f"torch.{'cuda.' if on_gpu else ''}{name}Tensor"
     return f"{'CUDA' if on_gpu else 'CPU'}{name}Type"
-
-
-def as_shown(text: str) -> str:
-    """A message of PyTorch's C++ with the native devices of virtual tensors replaced by those that a script sees."""
-    text = re.sub(r"\bmeta:(\d+)\b", lambda found: str(shown_device(torch.device("meta", int(found[1])))), text)
-    return re.sub(r"\bMeta(\w+)Type\b", _shown_type, text)
-
-
-def _shown_type(found: re.Match[str]) -> str:
-    return f"torch.cuda.{found[1]}Tensor" if found[1] in _WITH_LEGACY_TYPE else f"CUDA{found[1]}Type"

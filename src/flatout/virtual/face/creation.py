@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from flatout.errors import UnsupportedError
 from flatout.virtual.face import forks, pinning
 from flatout.virtual.face.devices import device_argument, plain_int
 from flatout.virtual.face.patches import Patches
@@ -95,6 +96,22 @@ def _new_tensor(self: torch.Tensor, data: Any, **kwargs: Any) -> torch.Tensor:
     return torch.tensor(data, **kwargs)
 
 
+def _nested_tensor(plain: Callable[..., Any]) -> Any:
+    """``torch.nested.nested_tensor``: C++ makes one on a GPU that is there; a jagged one is made in Python."""
+
+    def create(tensor_list: Any, *args: Any, **kwargs: Any) -> Any:
+        device, jagged = kwargs.get("device"), kwargs.get("layout") is torch.jagged
+        listed = any(isinstance(one, _Tensor) and native_index(one) for one in tensor_list)
+        if not jagged and (_is_cuda(device) or (device is None and listed)):
+            raise UnsupportedError(
+                "torch.nested.nested_tensor is not supported on the virtual GPU: "
+                "give it layout=torch.jagged, or pad the tensors to one length"
+            )
+        return plain(tensor_list, *args, **kwargs)
+
+    return _like(create, plain)
+
+
 def _method(plain: Callable[..., Any]) -> Any:
     def create(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         device = kwargs.get("device")
@@ -148,6 +165,7 @@ def install(patches: Patches) -> None:
     for name in _METHODS:
         own.set(_Tensor, name, _method(getattr(_Tensor, name)))
     own.set(_Tensor, "new_tensor", _new_tensor)
+    own.set(torch.nested, "nested_tensor", _nested_tensor(torch.nested.nested_tensor))
     own.set(_device.DeviceContext, "__torch_function__", _default_device(constructors))
     for plain, wrapper in _wrapped.items():
         known_to_jit(plain, wrapper)

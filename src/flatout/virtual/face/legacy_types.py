@@ -98,11 +98,19 @@ def _set_default(kind: Any) -> None:
     """``torch.set_default_tensor_type``."""
     wanted = _wanted(kind)
     if wanted is None:
-        torch.set_default_device(None)
+        _forget_default_device()
         _plain_set_default(kind)
         return
     torch.set_default_dtype(wanted)
     torch.set_default_device("cuda")
+
+
+def _forget_default_device() -> None:
+    """Have no default device, as at the start: PyTorch 2.6 does not bear to be asked for it after a None."""
+    torch.set_default_device(None)
+    context = torch._GLOBAL_DEVICE_CONTEXT
+    if getattr(context, "device_context", torch) is None:
+        del context.device_context
 
 
 def install(patches: Patches) -> None:

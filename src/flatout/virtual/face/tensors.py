@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from flatout.virtual.cuda_errors import shown_for
+from flatout.virtual.cuda_errors.devices import tensors_in
 from flatout.virtual.face import pinning
 from flatout.virtual.face.devices import device_argument, plain_int
 from flatout.virtual.face.patches import Patches
@@ -14,7 +17,8 @@ from flatout.virtual.tensor import HOST_INDEX, allocation_of, native_device, nat
 _Tensor: Any = torch.Tensor
 UninitializedTensorMixin: Any = torch.nn.parameter.__dict__["UninitializedTensorMixin"]
 _base: Any = torch._C.TensorBase
-_plain_to = _base.to
+_plain_to: Callable[..., torch.Tensor] = _base.to
+_PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter)
 _plain_data_ptr = _base.data_ptr
 _plain_is_shared: Any = torch.Tensor.is_shared
 
@@ -25,6 +29,8 @@ def install(patches: Patches) -> None:
         patches,
         {
             "device": _DeviceAttribute(),
+            "grad": _Gradient(_base.grad),
+            "_grad": _Gradient(_base._grad),
             "is_cuda": property(lambda self: 0 < native_index(self) <= HOST_INDEX),
             "is_meta": property(lambda self: native_device(self).type == "meta" and not native_index(self)),
             "is_cpu": property(lambda self: native_device(self).type == "cpu" or native_index(self) > HOST_INDEX),
@@ -55,7 +61,7 @@ class _NativeGetter:
     """Stands in for the method-wrapper ``Tensor.device.__get__``, by whose class name PyTorch's own modes know it."""
 
     def __call__(self, tensor: Any, owner: Any = None) -> torch.device:
-        return native_device(tensor)  # type: ignore[no-any-return]
+        return native_device(tensor)
 
 
 _NativeGetter.__name__ = "method-wrapper"
@@ -77,6 +83,29 @@ class _DeviceAttribute:
 
     def __set__(self, tensor: Any, value: Any) -> None:
         raise AttributeError("attribute 'device' of 'torch._C.TensorBase' objects is not writable")
+
+
+class _Gradient:
+    """``Tensor.grad``. C++ names the type of the native device where it refuses a gradient.
+
+    Who asks for ``Tensor.grad.__get__`` itself, as PyTorch's own modes do, is given C++'s.
+    """
+
+    def __init__(self, plain: Any) -> None:
+        self._plain = plain
+        self.__dict__["__get__"] = plain.__get__
+
+    def __get__(self, tensor: Any, owner: Any = None) -> Any:
+        return self if tensor is None else self._plain.__get__(tensor)
+
+    def __set__(self, tensor: torch.Tensor, gradient: Any) -> None:
+        try:
+            self._plain.__set__(tensor, gradient)
+        except RuntimeError as error:
+            raise type(error)(shown_for(str(error), tensors_in((tensor, gradient)))) from None
+
+    def __delete__(self, tensor: torch.Tensor) -> None:
+        self._plain.__delete__(tensor)
 
 
 def _get_device(self: torch.Tensor) -> int:
@@ -104,6 +133,9 @@ def _native(device: Any, tensor: torch.Tensor) -> Any:
     index = native_index(tensor)
     if index and shown_device(native_device(tensor)) == device:
         return native_device(tensor)
+    if not index and device.type == "cuda" and native_device(tensor).type == "meta" and type(tensor) in _PLAIN_TYPES:
+        # C++ sees a copy from meta to meta, which is legal. Source of the text: aten/src/ATen/native/Copy.cpp.
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     return device
 
 
@@ -129,4 +161,4 @@ def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     device = kwargs.get("device")
     if device is not None:
         kwargs["device"] = _native(device, self)
-    return _plain_to(self, *args, **kwargs)  # type: ignore[no-any-return]
+    return _plain_to(self, *args, **kwargs)

@@ -108,11 +108,14 @@ class Changes(Overlay):
         self.active = True
 
     def _check_parent(self, key: str, *paths: Any) -> None:
-        status = self.look(os.path.dirname(key))
-        if status is None:
-            raise failure(errno.ENOENT, *paths)
-        if not native.is_directory(status):
+        """Raise as a disk does where `key` has no folder to be in: the nearest thing on the way decides which error."""
+        parent = above = os.path.dirname(key)
+        while (status := self.look(above)) is None and above != os.path.dirname(above):
+            above = os.path.dirname(above)
+        if status is not None and not native.is_directory(status):
             raise failure(errno.ENOTDIR, *paths)
+        if above != parent:
+            raise failure(errno.ENOENT, *paths)
 
     def _ready_parent(self, key: str, path: Any) -> None:
         self._check_parent(key, path)

@@ -22,6 +22,7 @@ class Patches:
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
+        self._rebound: list[tuple[list[tuple[Any, Any]], str]] = []
 
     def put(self, owner: Any, name: str, value: Any) -> None:
         """Replace an attribute of a module or class."""
@@ -59,7 +60,7 @@ class Patches:
         `pairs` are originals with their replacements; pairs that are added to the list later count when everything is
         undone, so that modules imported meanwhile get the originals back. Modules of `package` keep theirs.
         """
-        self._undo.append(lambda: _exchange([(new, old) for old, new in pairs], package))
+        self._rebound.append((pairs, package))
         _exchange(pairs, package)
 
     def rebind_class(self, owner: type, replacements: dict[int, Any]) -> None:
@@ -79,18 +80,27 @@ class Patches:
 
     def restore(self) -> None:
         """Undo everything."""
+        for package in {package for _, package in self._rebound}:  # one: each look at all modules takes its time
+            pairs = [pair for pairs, owner in self._rebound if owner == package for pair in pairs]
+            _exchange([(new, old) for old, new in pairs], package)
+        self._rebound.clear()
         while self._undo:
             self._undo.pop()()
 
 
 def _exchange(pairs: list[tuple[Any, Any]], package: str) -> None:
-    replacements = {id(old): new for old, new in pairs}
+    # Looked up by kind and then by value, which for functions and classes is identity: `id` itself is an audit event,
+    # and a program has some hundred thousand globals.
+    kinds = {type(old) for old, _ in pairs}
+    replacements = dict(pairs)
     for module_name, module in list(sys.modules.items()):
         if not isinstance(module, ModuleType) or module_name.startswith((*_UNTOUCHED, package)):
             continue
         for name, value in list(vars(module).items()):
-            new = replacements.get(id(value))
-            if new is not None:
+            if type(value) in kinds and value in replacements:
+                new = replacements[value]
+                while type(new) in kinds and new in replacements:  # replaced more than once
+                    new = replacements[new]
                 setattr(module, name, new)
 
 

@@ -209,9 +209,6 @@ def install_libraries(store: ShadowStore, patches: Patches, after: AfterImport, 
     """Replace the functions of `CALLS`, SQLite's `connect`, NumPy's maps and HDF5 files."""
     import sqlite3
 
-    connect = _sqlite_connect(sqlite3.connect, store)
-    patches.rebind([(sqlite3.connect, connect)], package)
-
     def numpy_ready(numpy: Any) -> None:
         patches.put(numpy.memmap, "__new__", staticmethod(_mapped(numpy.memmap.__new__, numpy, store)))
         openers = getattr(getattr(numpy.lib, "_datasource", None), "_file_openers", None)
@@ -228,7 +225,7 @@ def install_libraries(store: ShadowStore, patches: Patches, after: AfterImport, 
 
         return act
 
-    taken: list[tuple[Any, Any]] = []
+    taken: list[tuple[Any, Any]] = [(sqlite3.connect, _sqlite_connect(sqlite3.connect, store))]
     after.add("numpy", numpy_ready)
     after.add("h5py", lambda module: _h5py(module, store, patches))
     for name in dict.fromkeys(call.module for call in CALLS):

@@ -1,6 +1,6 @@
 """Stand-ins: operations that the virtual GPU answers itself, one family a file.
 
-Importing a module here registers its stand-ins with `flatout.virtual.dispatch`; `load` imports them all.
+Importing a module here registers its stand-ins in `flatout.virtual.stand_ins`; `load` imports them all.
 """
 
 from __future__ import annotations

@@ -20,10 +20,11 @@ import torch.autograd.graph
 from flatout.virtual import machine as machines
 from flatout.virtual.dispatch import generic
 from flatout.virtual.operators import Operator, operator
-from flatout.virtual.registry import stands_in
+from flatout.virtual.stand_ins import stands_in
 from flatout.virtual.tensor import HOST_INDEX, Allocation, is_virtual, new_tensor
 
 _in_backward: Any = getattr(torch._C, "_current_graph_task_id", None)
+_tensor_use_count: Any = getattr(torch.Tensor, "_use_count", None)
 _storage_use_count: Any = getattr(torch._C, "_storage_Use_Count", None)
 _engine: CodeType = torch.autograd.graph._engine_run_backward.__code__
 # Their formulas add tensors of their own; those sums are not autograd's.
@@ -92,7 +93,7 @@ def _called_by_autograd() -> bool:
 
 def _counts_of(tensor: torch.Tensor, python_count: int) -> tuple[int, int, int]:
     return (
-        tensor._use_count(),  # type: ignore[attr-defined]
+        _tensor_use_count(tensor),
         _storage_use_count(tensor.untyped_storage()._cdata),
         python_count,
     )

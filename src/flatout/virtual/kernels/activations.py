@@ -10,7 +10,7 @@ from typing import Any
 from flatout.virtual import machine as machines
 from flatout.virtual.dispatch import generic
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import stands_in
+from flatout.virtual.stand_ins import stands_in
 
 
 @stands_in("silu_backward", "mish_backward")

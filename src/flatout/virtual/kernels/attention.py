@@ -10,11 +10,10 @@ from typing import Any
 
 import torch
 
-from flatout.errors import UnsupportedError
 from flatout.virtual import machine as machines
 from flatout.virtual.kernels.attention_choice import CUDNN, EFFICIENT, FLASH, NAMES, call_of, choose
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import composes, stands_in
+from flatout.virtual.stand_ins import composes, stands_in
 
 _aten: Any = torch.ops.aten
 HEAD_MULTIPLE = 8
@@ -77,8 +76,6 @@ def _check(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, causal: bool
 ) -> None:
     # The texts are PyTorch's own (validate_sdpa_input).
-    if query.is_nested or key.is_nested or value.is_nested:
-        raise UnsupportedError("the virtual GPU does not run attention on nested tensors; pad them to one length")
     if not query.dtype == key.dtype == value.dtype:
         raise RuntimeError(
             "Expected query, key, and value to have the same dtype, but got "

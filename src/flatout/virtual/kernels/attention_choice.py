@@ -48,8 +48,8 @@ class Call:
 Check: TypeAlias = Callable[[Call], bool]
 
 
-def choose(call: Call) -> int:
-    """The kernel for this call, as ``torch.nn.attention.SDPBackend`` numbers it.
+def choose(call: Call, *, nested: bool = False) -> int:
+    """The kernel for this call, as ``torch.nn.attention.SDPBackend`` numbers it. cuDNN takes no `nested` tensors.
 
     Raises ``RuntimeError`` with CUDA's words where the script allows none that can do it.
     """
@@ -57,7 +57,7 @@ def choose(call: Call) -> int:
         MATH: _C._get_math_sdp_enabled(),
         FLASH: _C._get_flash_sdp_enabled(),
         EFFICIENT: _C._get_mem_efficient_sdp_enabled(),
-        CUDNN: _C._get_cudnn_sdp_enabled(),
+        CUDNN: _C._get_cudnn_sdp_enabled() and not nested,
     }
     for kernel in order(call.capability):
         if enabled.get(kernel) and all(check(call) for check in CHECKS[kernel]):

@@ -18,7 +18,7 @@ from flatout.virtual.kernels.factories import stride_for
 from flatout.virtual.kernels.layouts import copy_bytes, cudnn_format
 from flatout.virtual.kernels.target import Temporaries, compute_capability, scratch
 from flatout.virtual.operators import Operator, operator
-from flatout.virtual.registry import stands_in
+from flatout.virtual.stand_ins import stands_in
 from flatout.virtual.tensor import native_index
 
 _Shape = Sequence[int]

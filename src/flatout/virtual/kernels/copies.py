@@ -10,7 +10,7 @@ import torch
 from flatout.virtual import cuda_errors, hints, invented, values
 from flatout.virtual import machine as machines
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import stands_in
+from flatout.virtual.stand_ins import stands_in
 from flatout.virtual.tensor import HOST_INDEX, allocation_of, native_index
 
 

@@ -14,7 +14,7 @@ from flatout.virtual import values
 from flatout.virtual.dispatch import empty
 from flatout.virtual.kernels.target import Temporaries
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import stands_in
+from flatout.virtual.stand_ins import stands_in
 from flatout.virtual.tensor import native_index
 
 MOST_LABELS = 256

@@ -19,7 +19,7 @@ from flatout.virtual import machine as machines
 from flatout.virtual.dispatch import generic
 from flatout.virtual.kernels.target import compute_capability, torch_version
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import stands_in
+from flatout.virtual.stand_ins import stands_in
 from flatout.virtual.tensor import HOST_INDEX, native_index
 
 KIB = 1024

@@ -12,7 +12,7 @@ import torch
 
 from flatout.virtual.dispatch import taken_apart
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import composes
+from flatout.virtual.stand_ins import composes
 
 _aten: Any = torch.ops.aten
 

@@ -12,7 +12,7 @@ from flatout.virtual import machine as machines
 from flatout.virtual.dispatch import empty, generic
 from flatout.virtual.hints import Hint
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import stands_in
+from flatout.virtual.stand_ins import stands_in
 from flatout.virtual.tensor import allocation_of, native_index
 
 
@@ -25,8 +25,8 @@ def _new_with(content: torch.Tensor, index: int) -> torch.Tensor:
 
 
 def _all_real(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor] | None:
-    found = [values.real(tensor) for tensor in tensors]
-    return None if any(one is None for one in found) else found  # type: ignore[return-value]
+    found = [known for tensor in tensors if (known := values.real(tensor)) is not None]
+    return found if len(found) == len(tensors) else None
 
 
 def _waits(reason: str, *, invented_value: bool) -> None:
@@ -83,7 +83,8 @@ def without_booleans(indices: Sequence[torch.Tensor | None]) -> list[torch.Tenso
 def index_tensor(op: Operator, tensor: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> torch.Tensor:
     indices = on_the_gpu(without_booleans(indices), native_index(tensor))
     machines.current().operations += 1
-    return generic(op, (tensor, indices), {})  # type: ignore[no-any-return]
+    chosen: torch.Tensor = generic(op, (tensor, indices), {})
+    return chosen
 
 
 def on_the_gpu(indices: Sequence[torch.Tensor | None], index: int) -> list[torch.Tensor | None]:
@@ -174,12 +175,4 @@ def linalg_check_errors(op: Operator, info: torch.Tensor, *args: Any, **kwargs: 
 
 @stands_in("is_pinned")
 def is_pinned(op: Operator, tensor: torch.Tensor, device: torch.device | None = None) -> bool:
-    return False
-
-
-@stands_in("_nested_tensor_from_mask_left_aligned")
-def mask_is_left_aligned(op: Operator, tensor: torch.Tensor, mask: torch.Tensor) -> bool:
-    """False: `nn.TransformerEncoder` then leaves its fast path, which packs a padded batch, aside."""
-    machines.current().wait("TransformerEncoder looks at the padding mask")
-    machines.current().assume_that("a padded batch is not packed by nn.TransformerEncoder's fast path")
     return False

@@ -7,11 +7,10 @@ from typing import Any
 
 import torch
 
-from flatout.virtual import machine as machines
 from flatout.virtual import values
-from flatout.virtual.dispatch import new_allocation
+from flatout.virtual.dispatch import index_named, new_allocation
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import stands_in
+from flatout.virtual.stand_ins import stands_in
 from flatout.virtual.tensor import contiguous_stride, new_meta, new_tensor, span_bytes
 
 _CHANNELS_LAST = {torch.channels_last: (0, 2, 3, 1), torch.channels_last_3d: (0, 2, 3, 4, 1)}
@@ -31,20 +30,12 @@ def stride_for(size: Sequence[int], memory_format: torch.memory_format | None) -
     return tuple(stride)
 
 
-def native_index_of(device: torch.device | None) -> int:
-    """The native index for a device that an operation was asked for."""
-    if device is not None and device.type == "meta":
-        return device.index or 0
-    number = None if device is None else device.index
-    return machines.current().gpu(number).number + 1
-
-
 def make(
     size: Sequence[int], stride: Sequence[int], dtype: torch.dtype | None, device: torch.device | None
 ) -> torch.Tensor:
     """A new tensor; virtual unless the script itself asked for ``meta``."""
     dtype = torch.get_default_dtype() if dtype is None else dtype
-    index = native_index_of(device)
+    index = index_named(device)
     if index == 0:
         return new_meta(size, stride, dtype)
     allocation = new_allocation(span_bytes(size, stride, dtype.itemsize), index)

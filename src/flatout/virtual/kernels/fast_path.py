@@ -6,12 +6,13 @@ transformer.cpp.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import stands_in
+from flatout.virtual.stand_ins import stands_in
 
 _aten: Any = torch.ops.aten
 WHOLE_MASK, PADDING_MASK = 0, 1
@@ -65,45 +66,60 @@ def _same(first: torch.Tensor, second: torch.Tensor) -> bool:
     )
 
 
-@stands_in("_transformer_encoder_layer_fwd")
-def encoder_layer(
-    op: Operator,
-    src: torch.Tensor,
-    embed_dim: int,
-    num_heads: int,
-    qkv_weight: torch.Tensor,
-    qkv_bias: torch.Tensor,
-    proj_weight: torch.Tensor,
-    proj_bias: torch.Tensor,
-    use_gelu: bool,
-    norm_first: bool,
-    eps: float,
-    norm_weight_1: torch.Tensor,
-    norm_bias_1: torch.Tensor,
-    norm_weight_2: torch.Tensor,
-    norm_bias_2: torch.Tensor,
-    ffn_weight_1: torch.Tensor,
-    ffn_bias_1: torch.Tensor,
-    ffn_weight_2: torch.Tensor,
-    ffn_bias_2: torch.Tensor,
-    mask: torch.Tensor | None = None,
-    mask_type: int | None = None,
-) -> torch.Tensor:
-    def norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-        normed: torch.Tensor = _aten.layer_norm(x, [embed_dim], weight, bias, eps)
+class EncoderLayer(NamedTuple):
+    """What ``_transformer_encoder_layer_fwd`` is given beside its input and mask, in that order."""
+
+    embed_dim: int
+    num_heads: int
+    qkv_weight: torch.Tensor
+    qkv_bias: torch.Tensor
+    proj_weight: torch.Tensor
+    proj_bias: torch.Tensor
+    use_gelu: bool
+    norm_first: bool
+    eps: float
+    norm_weight_1: torch.Tensor
+    norm_bias_1: torch.Tensor
+    norm_weight_2: torch.Tensor
+    norm_bias_2: torch.Tensor
+    ffn_weight_1: torch.Tensor
+    ffn_bias_1: torch.Tensor
+    ffn_weight_2: torch.Tensor
+    ffn_bias_2: torch.Tensor
+
+    def run(self, src: torch.Tensor, attend: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        """The layer around an attention. `src` is of shape (..., embed_dim)."""
+        x = attend(self._norm_1(src) if self.norm_first else src).add_(src)
+        if not self.norm_first:
+            x = self._norm_1(x)
+        before = x
+        if self.norm_first:
+            x = self._norm_2(x)
+        x = _aten.linear(x, self.ffn_weight_1, self.ffn_bias_1)
+        x = x.gelu_() if self.use_gelu and hasattr(x, "gelu_") else _aten.gelu(x) if self.use_gelu else x.relu_()
+        x = _aten.linear(x, self.ffn_weight_2, self.ffn_bias_2).add_(before)
+        return x if self.norm_first else self._norm_2(x)
+
+    def _norm_1(self, x: torch.Tensor) -> torch.Tensor:
+        normed: torch.Tensor = _aten.layer_norm(x, [self.embed_dim], self.norm_weight_1, self.norm_bias_1, self.eps)
         return normed
 
-    x = norm(src, norm_weight_1, norm_bias_1) if norm_first else src
-    x = _aten._native_multi_head_attention(
-        x, x, x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, False, True, mask_type
-    )[0]
-    x = x.add_(src)
-    if not norm_first:
-        x = norm(x, norm_weight_1, norm_bias_1)
-    before = x
-    if norm_first:
-        x = norm(x, norm_weight_2, norm_bias_2)
-    x = _aten.linear(x, ffn_weight_1, ffn_bias_1)
-    x = x.gelu_() if use_gelu and hasattr(x, "gelu_") else _aten.gelu(x) if use_gelu else x.relu_()
-    x = _aten.linear(x, ffn_weight_2, ffn_bias_2).add_(before)
-    return x if norm_first else norm(x, norm_weight_2, norm_bias_2)
+    def _norm_2(self, x: torch.Tensor) -> torch.Tensor:
+        normed: torch.Tensor = _aten.layer_norm(x, [self.embed_dim], self.norm_weight_2, self.norm_bias_2, self.eps)
+        return normed
+
+
+@stands_in("_transformer_encoder_layer_fwd")
+def encoder_layer(op: Operator, src: torch.Tensor, *rest: Any) -> torch.Tensor:
+    count = len(EncoderLayer._fields)
+    layer = EncoderLayer(*rest[:count])
+    mask, mask_type = (*rest[count:], None, None)[:2]
+
+    def attend(x: torch.Tensor) -> torch.Tensor:
+        attended: torch.Tensor = _aten._native_multi_head_attention(
+            x, x, x, layer.embed_dim, layer.num_heads, layer.qkv_weight, layer.qkv_bias, layer.proj_weight,
+            layer.proj_bias, mask, False, True, mask_type,
+        )[0]  # fmt: skip
+        return attended
+
+    return layer.run(src, attend)

@@ -14,9 +14,10 @@ import torch
 from flatout.virtual import machine as machines
 from flatout.virtual.dispatch import generic
 from flatout.virtual.kernels.dynamic import on_the_gpu, without_booleans
+from flatout.virtual.kernels.layouts import copy_bytes
 from flatout.virtual.kernels.target import Temporaries
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import stands_in
+from flatout.virtual.stand_ins import stands_in
 from flatout.virtual.tensor import native_index
 
 FEW_INDICES = 3072
@@ -42,7 +43,7 @@ def sort_pairs_bytes(count: int, largest: int, key_bytes: int = _INDEX_BYTES, va
     return sum(-(-part // 256) * 256 for part in parts)
 
 
-def _sort(temporaries: Temporaries, index: int, count: int, largest: int, index_bytes: int) -> None:
+def _sort(index: int, count: int, largest: int, index_bytes: int) -> None:
     """The numbers 0, 1, 2 ... and CUB's memory, both given back after the sort."""
     with Temporaries(index) as inner:
         inner.take(count * index_bytes)
@@ -90,7 +91,7 @@ def _sorted_put(
             temporaries.take(target.numel() * target.element_size())
         temporaries.take(nbytes)
         temporaries.take(nbytes)
-        _sort(temporaries, index, count, rows, _INDEX_BYTES)
+        _sort(index, count, rows, _INDEX_BYTES)
 
 
 @stands_in("embedding_dense_backward")
@@ -103,21 +104,65 @@ def embedding_backward(
     scale_grad_by_freq: bool,
 ) -> Any:
     """Up to 3,072 indices are added row by row; more are sorted and added in parts, in float32 for half precision."""
-    machines.current().operations += 1
     args = (gradient, indices, num_weights, padding_idx, scale_grad_by_freq)
-    index, count, width = native_index(gradient), indices.numel(), gradient.shape[-1]
-    if not index or not count or (count <= FEW_INDICES and not scale_grad_by_freq):
-        return generic(op, args, {})
-    each = indices.element_size()
+    if native_index(gradient) and (indices.numel() > FEW_INDICES or scale_grad_by_freq) and indices.numel():
+        return _added_in_parts(op, args, gradient, indices, num_weights, scale_grad_by_freq)
+    machines.current().operations += 1
+    return generic(op, args, {})
+
+
+MAXIMUM = 2
+
+
+@stands_in("_embedding_bag_dense_backward")
+def embedding_bag_backward(
+    op: Operator,
+    gradient: torch.Tensor,
+    indices: torch.Tensor,
+    offset2bag: torch.Tensor,
+    bag_size: torch.Tensor,
+    maximum_indices: torch.Tensor,
+    num_weights: int,
+    scale_grad_by_freq: bool,
+    mode: int,
+    *rest: Any,
+) -> torch.Tensor:
+    """Sums and means are added in parts, as an embedding's gradient is. Source: native/cuda/EmbeddingBag.cu."""
+    args = (
+        gradient, indices, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, *rest,
+    )  # fmt: skip
+    if native_index(gradient) and mode != MAXIMUM and indices.numel():
+        return _added_in_parts(op, args, gradient, indices, num_weights, scale_grad_by_freq)
+    machines.current().operations += 1
+    result: torch.Tensor = generic(op, args, {})
+    return result
+
+
+@stands_in("_embedding_bag_backward")
+def embedding_bag_gradient(op: Operator, *args: Any, **kwargs: Any) -> torch.Tensor:
+    """C++ goes on to the dense or the sparse gradient; PyTorch's shape rule knows the dense one only."""
+    result: torch.Tensor = op.overload._op_dk(torch._C.DispatchKey.CPU, *args, **kwargs)
+    return result
+
+
+def _added_in_parts(
+    op: Operator,
+    args: Sequence[Any],
+    gradient: torch.Tensor,
+    indices: torch.Tensor,
+    num_weights: int,
+    scale_grad_by_freq: bool,
+) -> torch.Tensor:
+    machines.current().operations += 1
+    index, count, width, each = native_index(gradient), indices.numel(), gradient.shape[-1], indices.element_size()
     with Temporaries(index) as temporaries:
-        if not gradient.is_contiguous():
-            temporaries.take(gradient.numel() * gradient.element_size())
+        temporaries.take(copy_bytes(gradient, torch.contiguous_format))
         temporaries.take(count * each)
         temporaries.take(count * each)
-        _sort(temporaries, index, count, num_weights, each)
+        _sort(index, count, num_weights, each)
         if scale_grad_by_freq:
             temporaries.take(count * each)
-        result = generic(op, args, {})
+        result: torch.Tensor = generic(op, args, {})
         segments = min(count, num_weights)
         parts = count // ROWS_PER_THREAD + segments
         accumulator = 8 if gradient.dtype is torch.float64 else 4

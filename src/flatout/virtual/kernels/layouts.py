@@ -1,4 +1,4 @@
-"""Which memory format a tensor's strides look like, as C++ ``suggest_memory_format`` says."""
+"""Which memory format a tensor's strides look like, as C++ ``suggest_memory_format`` says, and what copies take."""
 
 from __future__ import annotations
 
@@ -46,6 +46,11 @@ def cudnn_format(first: torch.Tensor, second: torch.Tensor) -> torch.memory_form
     if wanted is not None and wanted in (suggest(first), suggest(second)):
         return wanted
     return torch.contiguous_format
+
+
+def padded(n: int, multiple: int) -> int:
+    """`n` rounded up to a multiple."""
+    return -(-n // multiple) * multiple
 
 
 def copy_bytes(tensor: torch.Tensor, memory_format: torch.memory_format) -> int:

@@ -13,7 +13,7 @@ from flatout.virtual import machine as machines
 from flatout.virtual.dispatch import generic
 from flatout.virtual.kernels.target import Temporaries
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import stands_in
+from flatout.virtual.stand_ins import stands_in
 from flatout.virtual.tensor import native_index
 
 UNREDUCED = 0

@@ -18,7 +18,7 @@ from flatout.virtual.kernels.factories import stride_for
 from flatout.virtual.kernels.layouts import copy_bytes, suggest
 from flatout.virtual.kernels.target import Temporaries
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import composes, stands_in
+from flatout.virtual.stand_ins import composes, stands_in
 from flatout.virtual.tensor import native_index
 
 _aten: Any = torch.ops.aten
@@ -124,22 +124,20 @@ def rms_norm(
         return output, empty(outer, torch.float32 if input.dtype in HALF else input.dtype, index)
 
 
-@stands_in("native_layer_norm_backward", "_fused_rms_norm_backward")
-def layer_norm_backward(op: Operator, grad_out: torch.Tensor, input: torch.Tensor, *rest: Any, **options: Any) -> Any:
-    """Source: layer_norm_backward_cuda in native/cuda/layer_norm_kernel.cu: both come as contiguous copies."""
-    machines.current().operations += 1
-    with Temporaries(native_index(input)) as temporaries:
-        temporaries.take(copy_bytes(grad_out, torch.contiguous_format))
-        temporaries.take(copy_bytes(input, torch.contiguous_format))
-        return generic(op, (grad_out, input, *rest), options)
+_BACKWARD = ("aten::native_layer_norm_backward", "aten::_fused_rms_norm_backward")
 
 
-@stands_in("native_layer_norm")
-def layer_norm(op: Operator, input: torch.Tensor, *rest: Any, **options: Any) -> Any:
+@stands_in("native_layer_norm", "native_layer_norm_backward", "_fused_rms_norm_backward")
+def layer_norm(op: Operator, *args: Any, **options: Any) -> Any:
+    """Contiguous copies come first: of the input, and in backward of the gradient before it.
+
+    Source: native/cuda/layer_norm_kernel.cu.
+    """
     machines.current().operations += 1
-    with Temporaries(native_index(input)) as temporaries:
-        temporaries.take(copy_bytes(input, torch.contiguous_format))
-        return generic(op, (input, *rest), options)
+    with Temporaries(native_index(args[0])) as temporaries:
+        for tensor in args[: 2 if op.name in _BACKWARD else 1]:
+            temporaries.take(copy_bytes(tensor, torch.contiguous_format))
+        return generic(op, args, options)
 
 
 @stands_in("native_group_norm")

@@ -16,7 +16,7 @@ from flatout.virtual.dispatch import generic
 from flatout.virtual.kernels.reduction_launch import global_bytes, loop_over
 from flatout.virtual.kernels.target import Temporaries, compute_capability, multiprocessors
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import stands_in
+from flatout.virtual.stand_ins import stands_in
 from flatout.virtual.tensor import HOST_INDEX, native_index
 
 _HALF = (torch.float16, torch.bfloat16)

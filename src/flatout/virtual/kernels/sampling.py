@@ -12,7 +12,7 @@ from flatout.virtual.dispatch import empty, taken_apart
 from flatout.virtual.kernels.layouts import copy_bytes
 from flatout.virtual.kernels.target import Temporaries
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import composes, stands_in
+from flatout.virtual.stand_ins import composes, stands_in
 from flatout.virtual.tensor import native_index
 
 _aten: Any = torch.ops.aten

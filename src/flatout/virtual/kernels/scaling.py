@@ -9,7 +9,7 @@ import torch
 from flatout.virtual import machine as machines
 from flatout.virtual import values
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import stands_in
+from flatout.virtual.stand_ins import stands_in
 from flatout.virtual.tensor import native_index
 
 

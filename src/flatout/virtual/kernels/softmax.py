@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import composes
+from flatout.virtual.stand_ins import composes
 
 _aten: Any = torch.ops.aten
 

@@ -15,7 +15,7 @@ from flatout.virtual.kernels.attention_choice import HALF
 from flatout.virtual.kernels.factories import stride_for
 from flatout.virtual.kernels.layouts import suggest
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import stands_in
+from flatout.virtual.stand_ins import stands_in
 from flatout.virtual.tensor import native_index
 
 

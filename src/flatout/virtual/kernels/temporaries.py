@@ -15,7 +15,7 @@ from flatout.virtual.dispatch import empty, generic
 from flatout.virtual.kernels.layouts import copy_bytes
 from flatout.virtual.kernels.target import Temporaries
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import stands_in
+from flatout.virtual.stand_ins import stands_in
 from flatout.virtual.tensor import native_index
 
 Sizes: TypeAlias = Callable[[Sequence[Any], dict[str, Any]], list[int]]

@@ -9,7 +9,7 @@ import torch
 
 from flatout.virtual.dispatch import resize
 from flatout.virtual.operators import Operator
-from flatout.virtual.registry import stands_in
+from flatout.virtual.stand_ins import stands_in
 from flatout.virtual.tensor import span_bytes
 
 _META_KEY: Any = torch._C.DispatchKeySet(torch._C.DispatchKey.Meta)

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import NamedTuple
 
 
-class Row(NamedTuple):
+class Branch(NamedTuple):
     """One place that asks. `asked_in` is below aten/src/ATen/native unless it starts with ``torch/``."""
 
     operators: tuple[str, ...]
@@ -23,71 +22,77 @@ class Row(NamedTuple):
 
 
 _ACTS, _KINDS = ("tanh", "relu"), ("input", "data")
-ROWS: tuple[Row, ...] = (
-    Row(
+BRANCHES: tuple[Branch, ...] = (
+    Branch(
         ("scaled_dot_product_attention",),
         "transformers/attention.cpp",
         "flash, memory-efficient, cuDNN or mathematics, by GPU, PyTorch's order and the script's switches",
         "attention",
     ),
-    Row(("dropout",), "Dropout.cpp", "one kernel with a mask of one byte an element", "dropout"),
-    Row(("softmax.int", "log_softmax.int"), "SoftMax.cpp", "float16 to float32 in the kernel", "softmax"),
-    Row(
+    Branch(("dropout",), "Dropout.cpp", "one kernel with a mask of one byte an element", "dropout"),
+    Branch(("softmax.int", "log_softmax.int"), "SoftMax.cpp", "float16 to float32 in the kernel", "softmax"),
+    Branch(
         (*("lstm.input", "lstm.data", "gru.input", "gru.data"), *(f"rnn_{n}.{k}" for n in _ACTS for k in _KINDS)),
         "RNN.cpp",
         "cuDNN, with one buffer of weights and a reserve for backward",
         "recurrent",
     ),
-    Row(("lstm_cell", "gru_cell"), "RNN.cpp", "two products and one fused kernel", "recurrent"),
-    Row(("_batch_norm_impl_index",), "Normalization.cpp", "cuDNN where it can, else CUDA's own", "normalization"),
-    Row(("_weight_norm",), "WeightNorm.cpp", "one kernel for the first or last dimension", "normalization"),
-    Row(("grid_sampler",), "GridSampler.cpp", "cuDNN for bilinear samples of aligned corners", "sampling"),
-    Row(
+    Branch(("lstm_cell", "gru_cell"), "RNN.cpp", "two products and one fused kernel", "recurrent_cells"),
+    Branch(("_batch_norm_impl_index",), "Normalization.cpp", "cuDNN where it can, else CUDA's own", "normalization"),
+    Branch(("_weight_norm",), "WeightNorm.cpp", "one kernel for the first or last dimension", "normalization"),
+    Branch(("grid_sampler",), "GridSampler.cpp", "cuDNN for bilinear samples of aligned corners", "sampling"),
+    Branch(
         ("convolution", "_convolution", "convolution_backward"),
         "Convolution.cpp",
         "cuDNN, channels last where input or weight suggests it",
         "convolution",
     ),
-    Row(
+    Branch(
         ("_use_cudnn_ctc_loss", "_use_cudnn_ctc_loss.Tensor", "_ctc_loss_backward", "_ctc_loss_backward.Tensor"),
         "LossCTC.cpp",
         "cuDNN for flat int32 targets on the host and full lengths, else CUDA's own",
         "ctc",
     ),
-    Row(("_fused_rms_norm", "_fused_rms_norm_backward"), "layer_norm.cpp", "one kernel", "normalization"),
-    Row(
+    Branch(("_fused_rms_norm", "_fused_rms_norm_backward"), "layer_norm.cpp", "one kernel", "normalization"),
+    Branch(
         ("native_group_norm",),
         "group_norm.cpp",
         "contiguous output, statistics in the input's type",
         "normalization",
     ),
-    Row(
+    Branch(
         ("_native_multi_head_attention", "_transformer_encoder_layer_fwd"),
         "transformers/transformer.cpp, torch/nn/modules/activation.py",
         "products and one attention kernel",
         "fast_path",
     ),
-    Row(("mm", "addmm", "bmm", "baddbmm"), "cuda/Blas.cpp", "cuBLAS and its workspaces", "cublas"),
-    Row(
+    Branch(
+        ("_nested_tensor_from_mask_left_aligned", "_nested_tensor_from_mask", "_nested_from_padded"),
+        "nested, torch/nn/modules/transformer.py",
+        "a padded batch is packed into one buffer where its mask is known",
+        "nested",
+    ),
+    Branch(("mm", "addmm", "bmm", "baddbmm"), "cuda/Blas.cpp", "cuBLAS and its workspaces", "cublas"),
+    Branch(
         ("sum.dim_IntList", "mean.dim", "linalg_vector_norm", "amax", "var.correction"),
         "cuda/Reduce.cuh",
         "partial results of several blocks in global memory",
         "reductions",
     ),
-    Row(
+    Branch(
         ("_softmax", "_log_softmax_backward_data", "nll_loss_forward", "sort.stable"),
         "cuda",
         "temporaries of the kernel (the table in that module names the file of each)",
         "temporaries",
     ),
-    Row(
-        ("embedding_dense_backward", "_index_put_impl_"),
-        "cuda/Embedding.cu, cuda/Indexing.cu",
+    Branch(
+        ("embedding_dense_backward", "_embedding_bag_dense_backward", "_index_put_impl_"),
+        "cuda/Embedding.cu, cuda/EmbeddingBag.cu, cuda/Indexing.cu",
         "indices are sorted, and equal ones added up in parts",
         "index_sorting",
     ),
-    Row(("_embedding_bag",), "cuda/EmbeddingBag.cu", "CUDA's own set of outputs", "temporaries"),
-    Row(
+    Branch(("_embedding_bag",), "cuda/EmbeddingBag.cu", "CUDA's own set of outputs", "temporaries"),
+    Branch(
         ("batch_norm_stats", "batch_norm_elemt", "batch_norm_backward_reduce"),
         "torch/nn/modules/_functions.py",
         "the parts of synchronized batch norm",
@@ -134,23 +139,6 @@ EXEMPT = {
 EXEMPT_PREFIXES = {"miopen_": "AMD's library", "_use_miopen": "AMD's library"}
 
 
-def cuda_kernels(native_functions: Path) -> set[str]:
-    """Names of the operators that have a kernel of their own on CUDA, by PyTorch's list (torchgen's copy)."""
-    names: set[str] = set()
-    name, inside = "", False
-    for line in native_functions.read_text().splitlines():
-        if found := re.match(r"- func: ([\w.]+)\(", line):
-            name, inside = found[1], False
-        elif line.startswith("  dispatch:"):
-            inside = True
-        elif inside and (found := re.match(r"    ([\w, ]+): ", line)):
-            if "CUDA" in {key.strip() for key in found[1].split(",")}:
-                names.add(name)
-        elif line.startswith("  ") and not line.startswith("   "):
-            inside = False
-    return names
-
-
 def uncovered(kernels: Iterable[str], covered: Iterable[str]) -> list[str]:
     """Operators of CUDA that the virtual GPU neither answers nor exempts (``out=`` forms aside)."""
     known = set(covered)
@@ -167,7 +155,7 @@ def uncovered(kernels: Iterable[str], covered: Iterable[str]) -> list[str]:
 def as_markdown() -> str:
     """The table as the documentation shows it."""
     lines = ["| operators | PyTorch asks in | on CUDA | answered in |", "|---|---|---|---|"]
-    for row in ROWS:
-        operators = ", ".join(f"`{name}`" for name in row.operators)
-        lines.append(f"| {operators} | {row.asked_in} | {row.on_cuda} | `kernels/{row.module}.py` |")
+    for branch in BRANCHES:
+        operators = ", ".join(f"`{name}`" for name in branch.operators)
+        lines.append(f"| {operators} | {branch.asked_in} | {branch.on_cuda} | `kernels/{branch.module}.py` |")
     return "\n".join(lines)

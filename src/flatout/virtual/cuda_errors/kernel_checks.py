@@ -112,7 +112,11 @@ def _comparison(args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         )
 
 
-_KERNELS = "embedding native_group_norm _fused_rms_norm equal masked_select _thnn_fused_lstm_cell _thnn_fused_gru_cell"
+_KERNELS = (
+    "embedding native_group_norm _fused_rms_norm equal masked_select _thnn_fused_lstm_cell _thnn_fused_gru_cell"
+    " bincount _embedding_bag _embedding_bag_forward_only _scaled_dot_product_efficient_attention"
+    " _scaled_dot_product_cudnn_attention"
+)
 GUARDS: dict[str, Guard] = {
     **{f"aten::{name}": _like_its_kernel(f"aten::{name}") for name in _KERNELS.split()},
     "aten::cudnn_batch_norm": _cudnn_batch_norm,

@@ -1,4 +1,4 @@
-"""Where stand-ins are kept: operations that the virtual GPU answers itself (see `kernels`)."""
+"""Stand-ins: operations that the virtual GPU answers itself. They are written in `kernels` and kept here."""
 
 from __future__ import annotations
 
