@@ -12,6 +12,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+__all__ = ["packages", "tomllib", "unpacked"]
+
 LIST = Path(__file__).with_name("corpora.toml")
 
 
