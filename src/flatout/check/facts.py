@@ -253,11 +253,9 @@ class Facts:
                 return found
         target = self.module.functions.definition(node.func)
         if isinstance(target, ast.ClassDef):
-            return (
-                Fact(kind="Module", device="cpu", class_name=target.name)
-                if self.module.classes.is_layer(target)
-                else UNKNOWN
-            )
+            if self.module.classes.is_layer(target):
+                return Fact(kind="Module", device="cpu", class_name=target.name)
+            return Fact(kind="Dataset", class_name=target.name) if self.module.classes.is_dataset(target) else UNKNOWN
         if isinstance(target, FUNCTIONS):
             return self._returned(target)
         if isinstance(node.func, ast.Attribute):

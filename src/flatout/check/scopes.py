@@ -91,7 +91,7 @@ class Scopes:
         if found is None:
             return []
         scope, bindings = found
-        if len(bindings) == 1 or self.of(node) is not scope:
+        if isinstance(scope, COMPREHENSIONS) or len(bindings) == 1 or self._running(node) is not scope:
             return bindings
         here = bisect_left(bindings, _position(self._tree.statement(node)), key=_binding_position)
         reach: list[Binding] = []
@@ -106,6 +106,13 @@ class Scopes:
             later = bindings[here : here + FARTHEST]
             reach.extend(binding for binding in later if self._tree.within(binding.node, loops[-1]))
         return reach or bindings[:FARTHEST]
+
+    def _running(self, node: ast.AST) -> Scope:
+        """The scope that `node` runs in: a comprehension runs where it stands."""
+        scope = self.of(node)
+        while isinstance(scope, COMPREHENSIONS):
+            scope = self.of(scope)
+        return scope
 
     def _surely_ran(self, binding: Binding, node: ast.AST) -> bool:
         """Whether the block of the binding is one that `node` is in, too."""

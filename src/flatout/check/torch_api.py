@@ -107,6 +107,14 @@ GPU_DEVICES = frozenset({"cuda", "mps", "xpu", "hpu", "npu"})
 DATA_PARALLEL = "torch.nn.DataParallel"
 DISTRIBUTED_DATA_PARALLEL = "torch.nn.parallel.DistributedDataParallel"
 LOADERS = frozenset({"torch.utils.data.DataLoader", "torchdata.stateful_dataloader.StatefulDataLoader"})
+# The parameters of DataLoader that may be given by position (PyTorch 2.6 to 2.14).
+LOADER_PARAMETERS = tuple(
+    words(
+        "dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory drop_last timeout "
+        "worker_init_fn multiprocessing_context generator"
+    )
+)
+SUBSETS = frozenset({"torch.utils.data.Subset", "torch.utils.data.random_split"})
 SCALERS = frozenset({"torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.cpu.amp.GradScaler"})
 AUTOCASTS = frozenset({"torch.amp.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast"})
 NO_GRADS = frozenset({"torch.no_grad", "torch.inference_mode"})
