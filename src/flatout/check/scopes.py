@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from bisect import bisect_left
 from collections import defaultdict
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 from flatout.check.tree import COMPREHENSIONS, FUNCTIONS, Function, Tree
@@ -80,6 +81,22 @@ class Scopes:
                     return scope, found
             scope = self.outer(scope)
         return None
+
+    @cached_property
+    def _loads(self) -> dict[str, list[ast.Name]]:
+        found: defaultdict[str, list[ast.Name]] = defaultdict(list)
+        for node in self._tree.nodes(ast.Name):
+            if isinstance(node.ctx, ast.Load):
+                found[node.id].append(node)
+        return found
+
+    def uses(self, scope: Scope, name: str) -> list[ast.Name]:
+        """Where a variable of `scope` is read, in source order; in the functions inside, too."""
+        return [
+            node
+            for node in self._loads.get(name, ())
+            if (owner := self.lookup(name, node)) is not None and owner[0] is scope
+        ]
 
     def reaching(self, name: str, node: ast.AST) -> list[Binding]:
         """The bindings of `name` that may be in force at `node`.
