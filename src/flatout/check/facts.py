@@ -62,7 +62,8 @@ class Facts:
         return Fact(kind="str", device="cuda" if text.startswith("cuda:") else None)
 
     def _of_List(self, node: ast.List) -> Fact:
-        return Fact(kind="list", element=join([self.of(item) for item in node.elts[:16]]) if node.elts else None)
+        held = node.elts[:16] or self.module.functions.appended_to(node)
+        return Fact(kind="list", element=join([self.of(item) for item in held]) if held else None)
 
     def _of_Tuple(self, node: ast.Tuple) -> Fact:
         if len(node.elts) > 16 or any(isinstance(item, ast.Starred) for item in node.elts):

@@ -71,8 +71,8 @@ def call_fact(facts: Facts, call: ast.Call, name: str) -> Fact | None:
         return Fact(kind="Accelerator", class_name=name)
     if name.startswith(_LOSSES) or (name.startswith("torch.") and name.count(".") == 1):
         return _function(facts, call, name)
-    if name.startswith(("numpy.", "np.")):
-        return Fact(kind="ndarray") if name.count(".") == 1 else None
+    if name in api.ARRAYS:
+        return Fact(kind="ndarray")
     if name in ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "rich.progress.track"):
         return facts.of(call.args[0]) if call.args else UNKNOWN
     return None
@@ -132,6 +132,8 @@ def method_fact(facts: Facts, call: ast.Call, method: ast.Attribute, owner: Fact
     if owner.element is not None and owner.kind is None and not call.args and name in ("items", "values"):
         inner = Fact(kind="tuple", items=(UNKNOWN, owner.element)) if name == "items" else owner.element
         return Fact(kind="iterator", element=inner)
+    if owner.kind == "ndarray" and name in api.ARRAY_METHODS:
+        return Fact(kind="ndarray")
     if name in ("pin_memory",):
         return Fact(kind="Tensor", device="cpu", pinned=True)
     if name == "item" and not call.args:

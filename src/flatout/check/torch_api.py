@@ -62,6 +62,17 @@ WAITING_METHODS = frozenset(words("item tolist numpy nonzero masked_select uniqu
 # Attributes of a tensor that are tensors.
 TENSOR_ATTRIBUTES = frozenset(words("T mT H mH data grad real imag"))
 
+# Functions of NumPy that surely give an array, whatever they are given; and methods of one that give another.
+ARRAYS = frozenset(
+    f"numpy.{name}"
+    for name in words(
+        "array asarray ascontiguousarray zeros ones empty full arange linspace eye identity zeros_like ones_like "
+        "empty_like full_like stack vstack hstack dstack concatenate frombuffer fromfile loadtxt tile pad expand_dims "
+        "reshape transpose atleast_1d atleast_2d"
+    )
+)
+ARRAY_METHODS = frozenset(words("astype reshape copy transpose flatten ravel squeeze repeat swapaxes"))
+
 DTYPES = {
     "half": "torch.float16",
     "float": "torch.float32",
