@@ -28,9 +28,9 @@ def find(module: Module) -> Iterator[Hit]:
         return
     for scope in _scopes(module):
         for name, bindings in module.scopes.names(scope).items():
-            if len(bindings) != 1 or bindings[0].kind != "assign" or bindings[0].path or bindings[0].value is None:
+            binding = bindings[0]
+            if len(bindings) != 1 or binding.kind != "assign" or binding.path or binding.value is None:
                 continue
-            (binding,) = bindings
             if _picks_gpu(module, binding.value):
                 yield from _unused(module, scope, name, binding)
             elif module.fact(binding.value).kind == "Module":
@@ -100,7 +100,7 @@ def _parameter(module: Module, call: ast.Call, value: ast.expr) -> tuple[Functio
         index = call.args.index(value)
         return (function, plain[index].arg) if index < len(plain) else None
     named = next((item.arg for item in call.keywords if item.value is value), None)
-    return (function, named) if named in {argument.arg for argument in (*plain, *function.args.kwonlyargs)} else None  # type: ignore[return-value]
+    return (function, named) if named in {argument.arg for argument in (*plain, *function.args.kwonlyargs)} else None
 
 
 def _is_exported(module: Module, scope: Scope, name: str) -> bool:
