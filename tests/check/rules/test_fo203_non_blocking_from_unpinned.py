@@ -20,6 +20,10 @@ def test_a_loader_that_does_not_pin(options: str) -> None:
     assert "`x` and `y` are not in pinned memory (the DataLoader on line 4 has no `pin_memory=True`)" in hit.message
 
 
+def test_one_message_a_loader() -> None:
+    assert lines("FO203", LOADER.format(options="") + "    x = x.cuda(non_blocking=True)\n") == [6]
+
+
 @pytest.mark.parametrize("options", ["pin_memory=True", "pin_memory=flag", "**options", "collate_fn=mine"])
 def test_pinned_or_not_known(options: str) -> None:
     assert lines("FO203", LOADER.format(options=options)) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from flatout.check.fixes import add_argument
@@ -13,12 +14,17 @@ from flatout.source import Fix
 
 
 def find(module: Module) -> Iterator[Hit]:
+    told: set[ast.Call] = set()  # a loader has one message, at the first of its copies
     for statement in transfers(module):
         useless = [each for each in statement if each.non_blocking and each.fact.pinned is False]
         if not useless:
             continue
         call = useless[0].call
         loader = None if useless[0].fact.is_tensor else module.loaders.around(call)
+        if loader is not None:
+            if loader.call in told:
+                continue
+            told.add(loader.call)
         verb = "is" if len(useless) == 1 else "are"
         where = "" if loader is None else f" (the DataLoader on line {loader.call.lineno} has no `pin_memory=True`)"
         yield Hit(
