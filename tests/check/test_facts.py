@@ -46,6 +46,8 @@ IMPORTS = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n
         ("m = nn.Linear(2, 2).cuda()\nx = m(data)", "Tensor", "cuda"),
         ("m = nn.LSTM(2, 2).cuda()\nx = m(data)", None, None),  # a tuple
         ("x = unknown(3)", None, None),
+        ("import numpy as np\nx = np.zeros(3).astype('int32')", "ndarray", None),
+        ("import numpy as np\nx = np.mean(y)", None, None),  # a number or an array
         ("x = data.cuda()", None, "cuda"),  # a tensor or a layer
         ("for x in range(3): pass", "int", None),
         ("x = torch.load('f')", None, None),
@@ -132,6 +134,13 @@ def test_arguments_with_everybodys_names() -> None:
 
 def test_a_default_device_makes_factories_unknown() -> None:
     assert probed(IMPORTS + "torch.set_default_device('cuda')\nprobe(torch.ones(1))").device is None
+
+
+def test_a_list_holds_what_is_appended() -> None:
+    fact = probed(IMPORTS + "xs = []\nfor y in data:\n    xs.append(torch.ones(2).cuda())\nprobe(xs[0])")
+    assert (fact.kind, fact.device) == ("Tensor", "cuda")
+    mixed = "xs = []\nxs.append(torch.ones(2).cuda())\nxs.append(1)\nprobe(xs[0])"
+    assert probed(IMPORTS + mixed).kind is None
 
 
 def test_questions_that_go_round_or_deep_end() -> None:

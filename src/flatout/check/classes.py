@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _LAYER_BASES = frozenset({"torch.nn.Module", "lightning.LightningModule", "pytorch_lightning.LightningModule"})
 
+_DATASET_BASES = frozenset({"torch.utils.data.Dataset", "torch.utils.data.IterableDataset"})
+
 
 class Classes:
     """What the classes of a module are and hold."""
@@ -32,6 +34,22 @@ class Classes:
             if depth and isinstance(local, ast.ClassDef) and local is not class_ and self.is_layer(local, depth - 1):
                 return True
         return False
+
+    def is_dataset(self, class_: ast.ClassDef, depth: int = 8) -> bool:
+        """Whether a local class is surely a data set that a DataLoader reads."""
+        for base in class_.bases:
+            name = self._module.qualified(base)
+            if name in _DATASET_BASES or (name and name.startswith("torchvision.datasets.")):
+                return True
+            local = self._module.functions.definition(base)
+            if depth and isinstance(local, ast.ClassDef) and local is not class_ and self.is_dataset(local, depth - 1):
+                return True
+        return False
+
+    @cached_property
+    def datasets(self) -> dict[str, ast.ClassDef]:
+        """The local data sets by name."""
+        return {class_.name: class_ for class_ in self._tree.nodes(ast.ClassDef) if self.is_dataset(class_)}
 
     @cached_property
     def _local_layers(self) -> dict[str, ast.ClassDef]:

@@ -93,3 +93,25 @@ def _sounds_like_device(node: ast.expr) -> bool:
     """`x.to(device)`, `x.to(args.device)`, `x.to(y.device)`: nobody names a dtype so."""
     name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
     return name.lower().rstrip("_0123456789").endswith(("device", "dev", "gpu", "cuda", "rank"))
+
+
+def asks_for_gpu(facts: Facts, node: ast.expr) -> bool:
+    """Whether `node` is true just where there is a GPU: `torch.cuda.is_available()`, `device.type == "cuda"`."""
+    origin = facts.module.origin(node)
+    if isinstance(origin, ast.Call):
+        return facts.module.qualified(origin.func) in (
+            "torch.cuda.is_available",
+            "torch.accelerator.is_available",
+        )
+    if isinstance(origin, ast.BoolOp) and isinstance(origin.op, ast.And):  # `not args.no_cuda and is_available()`
+        return any(asks_for_gpu(facts, value) for value in origin.values)
+    if isinstance(origin, ast.Compare) and len(origin.ops) == 1:
+        left, right = origin.left, facts.of(origin.comparators[0]).constant
+        if isinstance(left, ast.Attribute) and left.attr == "type":
+            left = left.value
+        if not facts.of(left).on_gpu:
+            return False
+        is_equal = isinstance(origin.ops[0], ast.Eq)
+        return right == "cuda" if is_equal else isinstance(origin.ops[0], ast.NotEq) and right == "cpu"
+    name = origin.id if isinstance(origin, ast.Name) else origin.attr if isinstance(origin, ast.Attribute) else ""
+    return name.lower() in ("use_cuda", "cuda", "use_gpu", "gpu", "use_accel", "cuda_available")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,8 @@ from flatout.check.torch_api import GPU_DEVICES
 class Fact:
     """What a value surely is; None is "not known", and a rule that needs to know stays silent.
 
-    kind: "Tensor", "Module", "Optimizer", "Scheduler", "DataLoader", "GradScaler", "device", "dtype", "list", "tuple",
-    "dict", "ndarray", "number", "int", "float", "bool", "str", "None", "size", "iterator".
+    kind: "Tensor", "Module", "Optimizer", "Scheduler", "DataLoader", "Dataset", "GradScaler", "device", "dtype",
+    "list", "tuple", "dict", "ndarray", "number", "int", "float", "bool", "str", "None", "size", "iterator".
     device: where a tensor or module lives, or which one a device is: "cpu", "cuda" (also a device chosen by what
     the machine has), another type, or None.
     """
@@ -21,11 +22,12 @@ class Fact:
     kind: str | None = None
     device: str | None = None
     dtype: str | None = None  # "torch.float16"
-    class_name: str | None = None  # of a Module, Optimizer or Scheduler: its qualified class
+    class_name: str | None = None  # of a Module, Optimizer, Scheduler or Dataset: its qualified class
     constant: Any = None  # of a number, string, bool
     pinned: bool | None = None  # of a tensor on the CPU, or what a DataLoader gives
     element: Fact | None = None  # of what is iterated over or indexed
     items: tuple[Fact, ...] | None = None  # of a tuple whose length is known
+    call: ast.Call | None = None  # of a DataLoader: what makes it
     has_graph: bool = False  # a tensor that surely hangs on a graph of operations
 
     @property
@@ -74,5 +76,6 @@ def join(facts: list[Fact]) -> Fact:
         pinned=common([fact.pinned for fact in facts]),
         element=join(elements) if len(elements) == len(facts) else None,
         items=common([fact.items for fact in facts]),
+        call=common([fact.call for fact in facts]),
         has_graph=all(fact.has_graph for fact in facts),
     )

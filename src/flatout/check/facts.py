@@ -62,7 +62,8 @@ class Facts:
         return Fact(kind="str", device="cuda" if text.startswith("cuda:") else None)
 
     def _of_List(self, node: ast.List) -> Fact:
-        return Fact(kind="list", element=join([self.of(item) for item in node.elts[:16]]) if node.elts else None)
+        held = node.elts[:16] or self.module.functions.appended_to(node)
+        return Fact(kind="list", element=join([self.of(item) for item in held]) if held else None)
 
     def _of_Tuple(self, node: ast.Tuple) -> Fact:
         if len(node.elts) > 16 or any(isinstance(item, ast.Starred) for item in node.elts):
@@ -253,11 +254,9 @@ class Facts:
                 return found
         target = self.module.functions.definition(node.func)
         if isinstance(target, ast.ClassDef):
-            return (
-                Fact(kind="Module", device="cpu", class_name=target.name)
-                if self.module.classes.is_layer(target)
-                else UNKNOWN
-            )
+            if self.module.classes.is_layer(target):
+                return Fact(kind="Module", device="cpu", class_name=target.name)
+            return Fact(kind="Dataset", class_name=target.name) if self.module.classes.is_dataset(target) else UNKNOWN
         if isinstance(target, FUNCTIONS):
             return self._returned(target)
         if isinstance(node.func, ast.Attribute):

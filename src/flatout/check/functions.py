@@ -67,6 +67,27 @@ class Functions:
         """The calls of a local function or method, in this module."""
         return self._calls_of.get(function, [])
 
+    @cached_property
+    def _appended(self) -> dict[tuple[ast.AST, str], list[ast.expr]]:
+        found: defaultdict[tuple[ast.AST, str], list[ast.expr]] = defaultdict(list)
+        for call in self._module.methods("append"):
+            assert isinstance(call.func, ast.Attribute)
+            owner = call.func.value
+            if isinstance(owner, ast.Name) and len(call.args) == 1:
+                scope = self._module.scopes.lookup(owner.id, owner)
+                if scope is not None:
+                    found[scope[0], owner.id].append(call.args[0])
+        return found
+
+    def appended_to(self, empty: ast.List) -> list[ast.expr]:
+        """What is appended to a variable that begins as the empty list `empty`."""
+        assign = self._tree.parent(empty)
+        if empty.elts or not isinstance(assign, ast.Assign) or not isinstance(assign.targets[0], ast.Name):
+            return []
+        name = assign.targets[0].id
+        scope = self._module.scopes.lookup(name, assign.targets[0])
+        return self._appended.get((scope[0], name), [])[:16] if scope is not None else []
+
     def returns(self, function: Function) -> list[ast.expr]:
         """The values that a function returns; empty for a generator or where one is bare."""
         return self._returns.get(function, [])

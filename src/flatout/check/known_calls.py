@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flatout.check import torch_api as api
-from flatout.check.devices import argument, device_of, devices_in_call, keyword, read_move
+from flatout.check.devices import argument, asks_for_gpu, device_of, devices_in_call, keyword, read_move
 from flatout.check.fact import UNKNOWN, Fact, join
+from flatout.check.options import options
 
 if TYPE_CHECKING:
     from flatout.check.facts import Facts
@@ -54,6 +55,8 @@ def call_fact(facts: Facts, call: ast.Call, name: str) -> Fact | None:
         return replace(inner, kind="Tensor", has_graph=False)
     if name in api.LOADERS:
         return _loader(facts, call, name)
+    if name in api.SUBSETS or name.startswith("torchvision.datasets."):
+        return _dataset(facts, call, name)
     if name in api.SCALERS:
         return Fact(kind="GradScaler", class_name=name)
     if name.startswith("torch.optim.lr_scheduler."):
@@ -68,8 +71,8 @@ def call_fact(facts: Facts, call: ast.Call, name: str) -> Fact | None:
         return Fact(kind="Accelerator", class_name=name)
     if name.startswith(_LOSSES) or (name.startswith("torch.") and name.count(".") == 1):
         return _function(facts, call, name)
-    if name.startswith(("numpy.", "np.")):
-        return Fact(kind="ndarray") if name.count(".") == 1 else None
+    if name in api.ARRAYS:
+        return Fact(kind="ndarray")
     if name in ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "rich.progress.track"):
         return facts.of(call.args[0]) if call.args else UNKNOWN
     return None
@@ -126,6 +129,11 @@ def method_fact(facts: Facts, call: ast.Call, method: ast.Attribute, owner: Fact
         device = devices_in_call(facts, call)
         if move.device is not None or move.like is not None:  # a tensor or a module, by what the method is
             return Fact(kind=None, device=device)
+    if owner.element is not None and owner.kind is None and not call.args and name in ("items", "values"):
+        inner = Fact(kind="tuple", items=(UNKNOWN, owner.element)) if name == "items" else owner.element
+        return Fact(kind="iterator", element=inner)
+    if owner.kind == "ndarray" and name in api.ARRAY_METHODS:
+        return Fact(kind="ndarray")
     if name in ("pin_memory",):
         return Fact(kind="Tensor", device="cpu", pinned=True)
     if name == "item" and not call.args:
@@ -182,11 +190,36 @@ def _made(facts: Facts, call: ast.Call, name: str) -> Fact:
 
 
 def _loader(facts: Facts, call: ast.Call, name: str) -> Fact:
-    pin = keyword(call, "pin_memory")
-    pinned = False if pin is None else facts.of(pin).constant
-    own = keyword(call, "collate_fn") is not None
-    batch = Fact(pinned=pinned) if own else Fact(element=Fact(device="cpu", pinned=pinned), device="cpu", pinned=pinned)
-    return Fact(kind="DataLoader", class_name=name, element=batch, pinned=pinned)
+    given = options(facts.module, call, api.LOADER_PARAMETERS)
+    pinned: bool | None
+    if "pin_memory" in given.values:
+        pinned = is_pinned(facts, given.values["pin_memory"])
+    else:
+        pinned = False if given.is_whole else None
+    own = "collate_fn" in given.values or not given.is_whole
+    # What the default collate_fn gives is on the CPU; one's own may do anything, but pinning takes tensors of the CPU.
+    where = None if own and not pinned else "cpu"
+    part = Fact(device=where, pinned=pinned)
+    batch = Fact(element=part) if own else replace(part, element=part)
+    return Fact(kind="DataLoader", class_name=name, element=batch, pinned=pinned, call=call)
+
+
+def _dataset(facts: Facts, call: ast.Call, name: str) -> Fact:
+    """A data set, or parts of one, which are read as it is."""
+    if name not in api.SUBSETS:
+        return Fact(kind="Dataset", class_name=name)
+    whole = facts.of(call.args[0]) if call.args else UNKNOWN
+    if whole.kind != "Dataset":
+        return Fact(kind="Dataset")
+    return whole if name.endswith(".Subset") else Fact(kind="list", element=whole)
+
+
+def is_pinned(facts: Facts, value: ast.expr) -> bool | None:
+    """What `pin_memory=value` comes to where there is a GPU; None where it cannot be told."""
+    constant = facts.of(value).constant
+    if isinstance(constant, bool):
+        return constant
+    return True if asks_for_gpu(facts, value) else None
 
 
 def _function(facts: Facts, call: ast.Call, name: str) -> Fact | None:

@@ -16,6 +16,7 @@ from flatout.check.evaluation import Evaluations
 from flatout.check.fact import Fact
 from flatout.check.facts import Facts
 from flatout.check.functions import Functions
+from flatout.check.loaders import Loaders
 from flatout.check.losses import Losses
 from flatout.check.names import Names
 from flatout.check.regions import Region, Regions
@@ -80,6 +81,10 @@ class Module:
     @cached_property
     def classes(self) -> Classes:
         return Classes(self)
+
+    @cached_property
+    def loaders(self) -> Loaders:
+        return Loaders(self)
 
     @cached_property
     def losses(self) -> Losses:

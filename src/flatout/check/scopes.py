@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from bisect import bisect_left
 from collections import defaultdict
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 from flatout.check.tree import COMPREHENSIONS, FUNCTIONS, Function, Tree
@@ -81,6 +82,22 @@ class Scopes:
             scope = self.outer(scope)
         return None
 
+    @cached_property
+    def _loads(self) -> dict[str, list[ast.Name]]:
+        found: defaultdict[str, list[ast.Name]] = defaultdict(list)
+        for node in self._tree.nodes(ast.Name):
+            if isinstance(node.ctx, ast.Load):
+                found[node.id].append(node)
+        return found
+
+    def uses(self, scope: Scope, name: str) -> list[ast.Name]:
+        """Where a variable of `scope` is read, in source order; in the functions inside, too."""
+        return [
+            node
+            for node in self._loads.get(name, ())
+            if (owner := self.lookup(name, node)) is not None and owner[0] is scope
+        ]
+
     def reaching(self, name: str, node: ast.AST) -> list[Binding]:
         """The bindings of `name` that may be in force at `node`.
 
@@ -91,7 +108,7 @@ class Scopes:
         if found is None:
             return []
         scope, bindings = found
-        if len(bindings) == 1 or self.of(node) is not scope:
+        if isinstance(scope, COMPREHENSIONS) or len(bindings) == 1 or self._running(node) is not scope:
             return bindings
         here = bisect_left(bindings, _position(self._tree.statement(node)), key=_binding_position)
         reach: list[Binding] = []
@@ -106,6 +123,13 @@ class Scopes:
             later = bindings[here : here + FARTHEST]
             reach.extend(binding for binding in later if self._tree.within(binding.node, loops[-1]))
         return reach or bindings[:FARTHEST]
+
+    def _running(self, node: ast.AST) -> Scope:
+        """The scope that `node` runs in: a comprehension runs where it stands."""
+        scope = self.of(node)
+        while isinstance(scope, COMPREHENSIONS):
+            scope = self.of(scope)
+        return scope
 
     def _surely_ran(self, binding: Binding, node: ast.AST) -> bool:
         """Whether the block of the binding is one that `node` is in, too."""

@@ -62,6 +62,17 @@ WAITING_METHODS = frozenset(words("item tolist numpy nonzero masked_select uniqu
 # Attributes of a tensor that are tensors.
 TENSOR_ATTRIBUTES = frozenset(words("T mT H mH data grad real imag"))
 
+# Functions of NumPy that surely give an array, whatever they are given; and methods of one that give another.
+ARRAYS = frozenset(
+    f"numpy.{name}"
+    for name in words(
+        "array asarray ascontiguousarray zeros ones empty full arange linspace eye identity zeros_like ones_like "
+        "empty_like full_like stack vstack hstack dstack concatenate frombuffer fromfile loadtxt tile pad expand_dims "
+        "reshape transpose atleast_1d atleast_2d"
+    )
+)
+ARRAY_METHODS = frozenset(words("astype reshape copy transpose flatten ravel squeeze repeat swapaxes"))
+
 DTYPES = {
     "half": "torch.float16",
     "float": "torch.float32",
@@ -107,6 +118,14 @@ GPU_DEVICES = frozenset({"cuda", "mps", "xpu", "hpu", "npu"})
 DATA_PARALLEL = "torch.nn.DataParallel"
 DISTRIBUTED_DATA_PARALLEL = "torch.nn.parallel.DistributedDataParallel"
 LOADERS = frozenset({"torch.utils.data.DataLoader", "torchdata.stateful_dataloader.StatefulDataLoader"})
+# The parameters of DataLoader that may be given by position (PyTorch 2.6 to 2.14).
+LOADER_PARAMETERS = tuple(
+    words(
+        "dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory drop_last timeout "
+        "worker_init_fn multiprocessing_context generator"
+    )
+)
+SUBSETS = frozenset({"torch.utils.data.Subset", "torch.utils.data.random_split"})
 SCALERS = frozenset({"torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.cpu.amp.GradScaler"})
 AUTOCASTS = frozenset({"torch.amp.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast"})
 NO_GRADS = frozenset({"torch.no_grad", "torch.inference_mode"})
