@@ -11,6 +11,8 @@ from asking import module, probes
         ("probe(nn.Linear)\n", "torch.nn.Linear"),
         ("probe(F.relu)\n", "torch.nn.functional.relu"),
         ("probe(np.zeros)\n", "numpy.zeros"),
+        ("probe(Dataset)\n", "torch.utils.data.Dataset"),
+        ("from datasets import Dataset\nprobe(Dataset)\n", "datasets.Dataset"),
         ("from jax import nn\nprobe(nn.relu)\n", "jax.nn.relu"),
         ("def f(nn):\n    probe(nn.Linear)\n", None),
         ("probe(other.Linear)\n", None),

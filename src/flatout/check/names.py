@@ -36,7 +36,17 @@ _CUSTOMARY = {
     "nn": "torch.nn",
     "F": "torch.nn.functional",
     "np": "numpy",
+    "optim": "torch.optim",
+    "dist": "torch.distributed",
+    "DDP": "torch.nn.parallel.DistributedDataParallel",
+    "DistributedDataParallel": "torch.nn.parallel.DistributedDataParallel",
     "DataLoader": "torch.utils.data.DataLoader",
+    "Dataset": "torch.utils.data.Dataset",
+    "IterableDataset": "torch.utils.data.IterableDataset",
+    "DistributedSampler": "torch.utils.data.DistributedSampler",
+    "os": "os",
+    "random": "random",
+    "Image": "PIL.Image",
 }
 
 

@@ -54,8 +54,8 @@ def _read_of_name(module: Module, name: ast.Name, statement: ast.stmt) -> ast.ex
     """The first read of a variable behind `statement`, until it is given another value."""
     scope = module.tree.function(statement) or module.tree.root
     end = statement.end_lineno or statement.lineno
-    for use in module.tree.nodes(ast.Name):
-        if use.id != name.id or use.lineno <= end or (module.tree.function(use) or module.tree.root) is not scope:
+    for use in module.scopes.mentions(name.id, end):
+        if (module.tree.function(use) or module.tree.root) is not scope:
             continue
         if isinstance(use.ctx, ast.Store):
             return None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cached_property
+from itertools import islice
 from typing import Literal, NamedTuple
 
 from flatout.check.tree import COMPREHENSIONS, FUNCTIONS, Function, Tree
@@ -83,19 +85,23 @@ class Scopes:
         return None
 
     @cached_property
-    def _loads(self) -> dict[str, list[ast.Name]]:
+    def _mentions(self) -> dict[str, list[ast.Name]]:
         found: defaultdict[str, list[ast.Name]] = defaultdict(list)
-        for node in self._tree.nodes(ast.Name):
-            if isinstance(node.ctx, ast.Load):
-                found[node.id].append(node)
+        for node in sorted(self._tree.nodes(ast.Name), key=_position):
+            found[node.id].append(node)
         return found
+
+    def mentions(self, name: str, line: int) -> Iterator[ast.Name]:
+        """Every use of `name` behind `line`, in any scope, in source order."""
+        nodes = self._mentions.get(name, [])
+        return islice(nodes, bisect_right(nodes, line, key=lambda node: node.lineno), None)
 
     def uses(self, scope: Scope, name: str) -> list[ast.Name]:
         """Where a variable of `scope` is read, in source order; in the functions inside, too."""
         return [
             node
-            for node in self._loads.get(name, ())
-            if (owner := self.lookup(name, node)) is not None and owner[0] is scope
+            for node in self._mentions.get(name, ())
+            if isinstance(node.ctx, ast.Load) and (owner := self.lookup(name, node)) is not None and owner[0] is scope
         ]
 
     def reaching(self, name: str, node: ast.AST) -> list[Binding]:

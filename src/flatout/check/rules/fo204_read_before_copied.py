@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import islice
 
 from flatout.check.devices import argument, devices_in_call, read_move
 from flatout.check.module import Module
@@ -12,6 +14,7 @@ from flatout.check.rule import Hit, Rule
 
 
 def find(module: Module) -> Iterator[Hit]:
+    calls = sorted(module.tree.nodes(ast.Call), key=_line)
     for call in module.methods("to", "cpu", "copy_"):
         assert isinstance(call.func, ast.Attribute)
         if call.func.attr == "copy_":
@@ -25,7 +28,7 @@ def find(module: Module) -> Iterator[Hit]:
                 yield _no_such_argument(module, call)
             continue
         read = first_read(module, copied)
-        if read is None or _is_waited_for(module, call, read):
+        if read is None or _is_waited_for(module, calls, call, read):
             continue
         yield Hit(
             call,
@@ -33,6 +36,10 @@ def find(module: Module) -> Iterator[Hit]:
             f"`non_blocking=True` returns before the values are there{_place(call, read)}",
             "Drop `non_blocking=True`, or call `torch.cuda.synchronize()` (or `event.synchronize()`) before the read.",
         )
+
+
+def _line(call: ast.Call) -> int:
+    return call.lineno
 
 
 def _place(call: ast.Call, read: ast.expr) -> str:
@@ -57,10 +64,12 @@ def _fills_pinned(module: Module, call: ast.Call) -> bool:
     return host.on_cpu and host.pinned is True and not (call.args and module.fact(call.args[0]).on_cpu)
 
 
-def _is_waited_for(module: Module, call: ast.Call, read: ast.expr) -> bool:
-    """Whether anything between the copy and the read may wait for the GPU."""
+def _is_waited_for(module: Module, calls: list[ast.Call], call: ast.Call, read: ast.expr) -> bool:
+    """Whether anything between the copy and the read may wait for the GPU; `calls` is sorted by line."""
     after, before = (call.end_lineno or 0, call.end_col_offset or 0), (read.lineno, read.col_offset)
-    for other in module.tree.nodes(ast.Call):
+    for other in islice(calls, bisect_left(calls, call.lineno, key=_line), None):
+        if other.lineno > read.lineno:
+            break
         if after <= (other.lineno, other.col_offset) < before and _may_wait(other.func):
             return True
     return any(

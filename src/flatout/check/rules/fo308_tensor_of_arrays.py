@@ -50,4 +50,4 @@ def _fix(module: Module, data: ast.expr) -> Fix | None:
     )
 
 
-RULE = Rule("FO308", "tensor-of-arrays", "medium", find, needs=("numpy",))
+RULE = Rule("FO308", "tensor-of-arrays", "medium", find, needs=("np.", "numpy"))
