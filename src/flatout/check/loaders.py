@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -66,7 +67,11 @@ class Loaders:
                 break
             node = node.args[0]
         call = self._module.fact(node).call
-        return next((loader for loader in self.all if loader.call is call), None) if call is not None else None
+        return self._by_call.get(call) if call is not None else None
+
+    @cached_property
+    def _by_call(self) -> dict[ast.Call, Loader]:
+        return {loader.call: loader for loader in self.all}
 
     @cached_property
     def loops(self) -> list[tuple[ast.For, Loader]]:
@@ -78,14 +83,24 @@ class Loaders:
     def around(self, node: ast.AST) -> Loader | None:
         """The loader of the innermost loop around `node` that is over one."""
         for loop in self._module.tree.loops(node):
-            loader = next((loader for other, loader in self.loops if other is loop), None)
-            if loader is not None:
-                return loader
+            if isinstance(loop, ast.For) and loop in self._by_loop:
+                return self._by_loop[loop]
         return None
+
+    @cached_property
+    def _by_loop(self) -> dict[ast.For, Loader]:
+        return dict(self.loops)
+
+    @cached_property
+    def _loops_of(self) -> dict[ast.Call, list[ast.For]]:
+        found: defaultdict[ast.Call, list[ast.For]] = defaultdict(list)
+        for loop, loader in self.loops:
+            found[loader.call].append(loop)
+        return found
 
     def loops_over(self, loader: Loader) -> list[ast.For]:
         """The loops over one loader."""
-        return [loop for loop, other in self.loops if other.call is loader.call]
+        return self._loops_of.get(loader.call, [])
 
     def runs_again(self, node: ast.AST, depth: int = 3) -> bool:
         """Whether `node` is run more than once: it is in a loop, or its function is called in one."""

@@ -19,6 +19,7 @@ from flatout.check.functions import Functions
 from flatout.check.loaders import Loaders
 from flatout.check.losses import Losses
 from flatout.check.names import Names
+from flatout.check.options import Options
 from flatout.check.regions import Region, Regions
 from flatout.check.scopes import Scopes
 from flatout.check.tree import Tree
@@ -45,6 +46,7 @@ class Module:
         self.is_test = is_test
         self.torch = torch  # the oldest PyTorch that the project admits; None: not known
         self.tree = Tree(root)
+        self.spelled_dicts: dict[tuple[ast.AST, str], Options] = {}  # filled by `options`
 
     @classmethod
     def parse(cls, text: SourceText, *, path: str, is_test: bool = False, torch: TorchVersion | None = None) -> Module:

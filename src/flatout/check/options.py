@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from flatout.check.devices import asks_for_gpu
+from flatout.check.scopes import Binding
 
 if TYPE_CHECKING:
     from flatout.check.module import Module
@@ -70,6 +71,14 @@ def _of_name(module: Module, name: ast.Name, depth: int) -> Options:
     if found is None or len(found[1]) != 1 or found[1][0].kind != "assign" or found[1][0].path:
         return Options({}, False)
     scope, (binding,) = found
+    known = module.spelled_dicts.get((scope, name.id))
+    if known is None:
+        known = module.spelled_dicts[scope, name.id] = _gathered(module, name, scope, binding, depth)
+    return known
+
+
+def _gathered(module: Module, name: ast.Name, scope: ast.AST, binding: Binding, depth: int) -> Options:
+    """What a variable that begins as a dict holds in the end."""
     assert binding.value is not None
     values, is_whole = _entries(module, binding.value, depth - 1)
     values = dict(values)

@@ -26,12 +26,13 @@ _METHODS = frozenset(
 def find(module: Module) -> Iterator[Hit]:
     if not module.regions.training_loops:
         return
+    by_other_means = bool(module.methods("cuda")) or _goes_elsewhere(module)
     for scope in _scopes(module):
         for name, bindings in module.scopes.names(scope).items():
             binding = bindings[0]
             if len(bindings) != 1 or binding.kind != "assign" or binding.path or binding.value is None:
                 continue
-            if _picks_gpu(module, binding.value):
+            if not by_other_means and _picks_gpu(module, binding.value):
                 yield from _unused(module, scope, name, binding)
             elif module.fact(binding.value).kind == "Module":
                 yield from _left_behind(module, scope, name, binding)
@@ -58,9 +59,7 @@ def _picks_gpu(module: Module, value: ast.expr | None) -> bool:
 
 
 def _unused(module: Module, scope: Scope, name: str, binding: Binding) -> Iterator[Hit]:
-    if module.methods("cuda") or not _is_only_said(module, scope, name):
-        return
-    if _is_exported(module, scope, name) or _goes_elsewhere(module):
+    if _is_exported(module, scope) or not _is_only_said(module, scope, name):
         return
     assert isinstance(binding.node, ast.Assign | ast.AnnAssign)
     yield Hit(
@@ -103,7 +102,7 @@ def _parameter(module: Module, call: ast.Call, value: ast.expr) -> tuple[Functio
     return (function, named) if named in {argument.arg for argument in (*plain, *function.args.kwonlyargs)} else None
 
 
-def _is_exported(module: Module, scope: Scope, name: str) -> bool:
+def _is_exported(module: Module, scope: Scope) -> bool:
     """Whether other code may use a module's variable: then the file has no loop at its top, and no main."""
     if not isinstance(scope, ast.Module):
         return False

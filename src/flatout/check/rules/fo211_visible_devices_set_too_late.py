@@ -26,8 +26,10 @@ _STARTING = (
 
 
 def find(module: Module) -> Iterator[Hit]:
-    for setting in _settings(module):
-        started = next((call for call in _starting(module) if _ran_before(module, call, setting)), None)
+    settings = _settings(module)
+    starting = sorted(_starting(module), key=lambda call: call.lineno) if settings else []
+    for setting in settings:
+        started = next((call for call in starting if _ran_before(module, call, setting)), None)
         if started is not None:
             yield Hit(
                 setting,
