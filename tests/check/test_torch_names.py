@@ -87,6 +87,22 @@ def test_all_that_the_installed_torch_offers_is_known(module: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
+        "torch.backends.cuda.matmul.allow_tf32",  # answered by the object itself
+        "torch.backends.cudnn.benchmark",  # by the class of the module
+        "torch.distributed.ProcessGroupMPI",  # in other builds
+        "torch.distributed.group.WORLD",  # by the class of the class
+        "torch.nn.Conv2d.register_buffer",  # by a base
+        "torch.onnx.export",
+        "torch.utils.data.distributed.DistributedSampler",
+    ],
+)
+def test_names_that_dir_does_not_tell_exist(name: str) -> None:
+    assert exists(name, None) is True
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
         "torch.cuda.asynchronous_executions",
         "torch.cuda.empty_caches",
         "torch.cuda.amp.autocaster",
@@ -117,6 +133,7 @@ def test_what_never_was_does_not_exist(name: str, version: TorchVersion | None) 
         "torch.version.cuda",
         "torch.nn.functional.relu.name",
         "torch.float32.itemsize",
+        "torch.compiler.config.what_it_answers_to",
         "torch.npu.empty_cache",
         "torch.backends.musa.matmul",
         "torch.xpu.only_in_its_own_build",
@@ -128,6 +145,12 @@ def test_what_cannot_be_told_is_not_told(name: str) -> None:
     assert exists(name, None) is None
     assert exists(name, INSTALLED) is None
     assert nearest(name) == []
+
+
+def test_what_is_a_class_only_in_later_versions_is_not_looked_into_before() -> None:
+    assert exists("torch.export.Dim", (2, 6)) is True
+    assert exists("torch.export.Dim.AUTO", (2, 6)) is None  # a function then, with values of its own
+    assert exists("torch.export.Dim.AUTO", (2, 10)) is True
 
 
 def test_a_version_that_the_table_does_not_reach_is_not_spoken_of() -> None:

@@ -52,6 +52,13 @@ def test_names_of_branches_not_taken_are_found(merge: ModuleType) -> None:
     assert found == {"other", "built_in", "second", "x", "fallback", "Window"}
 
 
+def test_names_taken_over_with_a_star_are_followed(merge: ModuleType) -> None:
+    tree = ast.parse("from .b import *\nfrom ..c.d import *\nfrom . import e\nif x:\n    from torch.f import *")
+    star_imports = sys.modules["survey"].star_imports
+    assert star_imports(tree, "torch.a.here", False) == ["torch.a.b", "torch.c.d", "torch.f"]
+    assert star_imports(tree, "torch.a.here", True) == ["torch.a.here.b", "torch.a.c.d", "torch.f"]
+
+
 def _scope(open_: bool = False, bases: tuple[str, ...] = (), **members: Any) -> dict[str, Any]:
     return {"bases": list(bases), "open": open_, "members": members}
 
@@ -68,7 +75,7 @@ def test_versions_become_one_table(merge: ModuleType) -> None:
         "torch.nn": _scope(Base=["torch.nn.Base", False], Old=["torch.nn.Old", False]),
         "torch.nn.Base": _scope(shared=None, added=None),
         "torch.nn.Old": _scope(bases=("torch.nn.Base",), step=None),
-        "torch.ops": _scope(anything=[None, False]),
+        "torch.ops": _scope(anything=[None, False]),  # never looked into
         "torch.xpu": _scope(),
     }
     surveys = [{"torch": "2.0.1", "scopes": old}, {"torch": "2.10.0", "scopes": new}]
@@ -79,8 +86,8 @@ def test_versions_become_one_table(merge: ModuleType) -> None:
         "torch.nn Base>3 Old>4",
         "torch.nn.Base added+1 shared",
         "torch.nn.Old:3 step",  # one class, though it has moved
-        "torch.ops*",
-        "torch.xpu*",
+        "torch.ops*+1",
+        "torch.xpu*+1",
     ]
     table = _Table("# how to read it\n" + "\n".join(lines) + "\n")
     assert table.versions == [(2, 0), (2, 10)]

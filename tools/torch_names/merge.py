@@ -21,8 +21,8 @@ HEADER = """\
 # The public names of PyTorch and the versions that have them, made by tools/torch_names from the installed packages.
 # Line 0 (below): the versions. Then one line a module or class: its name; `:` and the line number of each base;
 # `*` if open (it may hold more than is listed); its members. A member: its name, `~` if it only passes through (an
-# import), `>n` if it is the module or class of line n, `+i` and `-i` for the first and the last version that has it,
-# counted from 0 (left out where these are the first and last of all).
+# import), `>n` if it is the module or class of line n. Of both: `+i` and `-i`, the first and the last version that has
+# it, counted from 0 (left out where these are the first and last of all).
 """
 
 
@@ -64,7 +64,9 @@ class Merge:
                     continue
                 if name in OPEN:
                     held = {"bases": [], "open": True, "members": {}}
-                into = merged.setdefault(self.name(name), {"bases": {}, "open": False, "members": {}})
+                new = {"bases": {}, "open": False, "members": {}, "first": version}
+                into = merged.setdefault(self.name(name), new)
+                into["last"] = version
                 into["open"] |= held["open"] or is_below(name, OTHER_BUILDS)
                 into["bases"].update(dict.fromkeys(map(self.name, held["bases"])))
                 for member, entry in held["members"].items():
@@ -77,13 +79,14 @@ class Merge:
 
     def line(self, name: str, held: dict[str, Any], numbers: dict[str, int]) -> str:
         bases = "".join(f":{numbers[base]}" for base in held["bases"] if base in numbers and base != name)
-        words = [f"{name}{bases}{'*' if held['open'] else ''}"]
+        words = [f"{name}{bases}{'*' if held['open'] else ''}{self.span(held['first'], held['last'])}"]
         for member, (target, passing, first, last) in sorted(held["members"].items()):
-            since = f"+{first}" if first else ""
-            until = f"-{last}" if last < len(self.versions) - 1 else ""
             known = f">{numbers[target]}" if target in numbers and not passing else ""
-            words.append(f"{member}{'~' if passing else ''}{known}{since}{until}")
+            words.append(f"{member}{'~' if passing else ''}{known}{self.span(first, last)}")
         return " ".join(words)
+
+    def span(self, first: int, last: int) -> str:
+        return (f"+{first}" if first else "") + (f"-{last}" if last < len(self.versions) - 1 else "")
 
 
 def merge(sources: list[str], path: str) -> None:

@@ -113,6 +113,17 @@ def bound_in_branches(body: list[ast.stmt], inside: bool = False) -> Iterator[st
                 yield from (name.id for name in ast.walk(target) if isinstance(name, ast.Name))
 
 
+def star_imports(tree: ast.Module, module: str, is_package: bool) -> list[str]:
+    """The modules that `module` takes all names of, by their full names."""
+    here = module.split(".") if is_package else module.split(".")[:-1]
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+            start = here[: len(here) - node.level + 1] if node.level else []
+            found.append(".".join([*start, *([node.module] if node.module else [])]))
+    return found
+
+
 def strings_in(tree: ast.AST) -> set[str]:
     found = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     return {text for text in found if IDENTIFIER.fullmatch(text)}
@@ -120,6 +131,17 @@ def strings_in(tree: ast.AST) -> set[str]:
 
 def has(thing: Any, name: str) -> bool:
     return bool(quietly(hasattr, thing, name))
+
+
+def added_by_metaclass(thing: type) -> set[str]:
+    """What only the class itself answers to, not its objects: `torch.distributed.group.WORLD`; dir() leaves it out."""
+    return set(dir(type(thing))) - set(dir(type)) if type(thing).__module__.startswith("torch") else set()
+
+
+def serves_anything(module: Any) -> bool:
+    """Whether a module's class answers to names of its own accord, as those of settings do (torch.compiler.config)."""
+    wraps = isinstance(getattr(module, "m", None), types.ModuleType)  # hands on to that, which is looked at
+    return hasattr(type(module), "__getattr__") and not wraps
 
 
 def served(thing: Any) -> set[str]:
@@ -139,11 +161,17 @@ class Survey:
         self.version = torch.__version__.split("+")[0]
         self.modules, failed = public_modules(torch)
         self.module_name = {id(module): name for name, module in sorted(self.modules.items(), key=lambda m: -len(m[0]))}
+        self.in_branches: dict[str, set[str]] = {}  # by module: names that another build may have
+        self.stars: dict[str, list[str]] = {}
         self.members: dict[str, dict[str, Any]] = {name: self.of_module(name) for name in self.modules}
+        for name, sources in self.stars.items():
+            for member in set().union(*(self.in_branches.get(source, set()) for source in sources)):
+                self.members[name].setdefault(member, None)
         self.class_name = self.name_classes()
         self.scopes: dict[str, dict[str, Any]] = {}
         for name, members in self.members.items():
-            self.scopes[name] = {"bases": [], "open": False, "members": self.targets(name, members)}
+            answering = serves_anything(self.modules[name])
+            self.scopes[name] = {"bases": [], "open": answering, "members": self.targets(name, members)}
         for thing, name in list(self.class_name.values()):
             self.scopes.setdefault(name, self.of_class(thing))
         there = [name for name in OPEN if quietly(importlib.import_module, name) is not None]
@@ -163,6 +191,8 @@ class Survey:
                 n.id for d in tree.body if isinstance(d, ast.Delete) for n in d.targets if isinstance(n, ast.Name)
             }
             missing = set(bound_in_branches(tree.body)) - deleted
+            self.in_branches[name] = {word for word in missing if not word.startswith("_")}
+            self.stars[name] = star_imports(tree, name, hasattr(module, "__path__"))
             if "__getattr__" in names:
                 names |= {word for word in strings_in(tree) if has(module, word)}
         members = {}
@@ -204,13 +234,13 @@ class Survey:
             names = {*dir(thing), *served(thing)}
             return {"bases": [], "open": False, "members": {n: None for n in sorted(names) if not n.startswith("_")}}
         bases = [base for base in thing.__mro__[1:] if id(base) in self.class_name]
-        own = {name for name in dir(thing) if not name.startswith("_")}
+        own = {name for name in (*dir(thing), *added_by_metaclass(thing)) if not name.startswith("_")}
         tensor = self.modules["torch"].Tensor
         if (
             thing is not tensor and tensor not in bases and len(own & set(dir(tensor))) > len(own) / 2
         ):  # torch.cuda.FloatTensor and its like
             bases.append(tensor)
-        own -= {name for base in bases for name in dir(base)}
+        own -= {name for base in bases for name in (*dir(base), *added_by_metaclass(base))}
         serving = hasattr(type(thing), "__getattr__") and type(thing).__module__.startswith("torch")
         return {
             "bases": [self.class_name[id(base)][1] for base in bases],

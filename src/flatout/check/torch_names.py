@@ -19,7 +19,9 @@ TorchVersion = tuple[int, int]  # (2, 13): names come and go with minor versions
 _PLUGGED = re.compile("dipu|gcu|hpu|ipu|maca|maia|mlu|mudnn|musa|neuron|npu|sdaa|supa|tpu|xla")
 
 _TABLE = Path(__file__).with_name("data") / "torch_names.txt"
-_MEMBER = re.compile(r"(?P<name>\w+)(?P<passing>~?)(?:>(?P<scope>\d+))?(?:\+(?P<first>\d+))?(?:-(?P<last>\d+))?")
+_SPAN = r"(?:\+(?P<first>\d+))?(?:-(?P<last>\d+))?"
+_MEMBER = re.compile(rf"(?P<name>\w+)(?P<passing>~?)(?:>(?P<scope>\d+))?{_SPAN}")
+_HEAD = re.compile(rf"(?P<name>[\w.]+)(?P<bases>(?::\d+)*)(?P<open>\*?){_SPAN}")
 
 
 class _Member(NamedTuple):
@@ -32,11 +34,13 @@ class _Member(NamedTuple):
 
 
 class _Scope(NamedTuple):
-    """A module or class."""
+    """A module or class, listed for the versions from `first` to `last` (indices)."""
 
     name: str
     bases: tuple[int, ...]
     open: bool  # may hold more than is listed
+    first: int
+    last: int
     members: dict[str, _Member]
 
 
@@ -63,26 +67,28 @@ class _Table:
         if (known := self._scopes.get(number)) is not None:
             return known
         head, *words = self.lines[number].split(" ")
-        name, *bases = head.rstrip("*").split(":")
-        newest = len(self.versions) - 1
+        parts = _HEAD.fullmatch(head)
+        assert parts is not None, head
         members = {}
         for word in words:
             match = _MEMBER.fullmatch(word)
             assert match is not None, word
-            scope, first, last = match["scope"], match["first"], match["last"]
-            members[match["name"]] = _Member(
-                bool(match["passing"]), int(scope) if scope else None, int(first or 0), int(last or newest)
-            )
-        made = _Scope(name, tuple(map(int, bases)), head.endswith("*"), members)
+            scope = match["scope"]
+            members[match["name"]] = _Member(bool(match["passing"]), int(scope) if scope else None, *self._span(match))
+        bases = tuple(map(int, parts["bases"].split(":")[1:]))
+        made = _Scope(parts["name"], bases, bool(parts["open"]), *self._span(parts), members)
         self._scopes[number] = made
         return made
+
+    def _span(self, match: re.Match[str]) -> tuple[int, int]:
+        return int(match["first"] or 0), int(match["last"] or len(self.versions) - 1)
 
     def found(self, number: int, name: str) -> list[_Member]:
         """`name` in a scope and in its bases: a method may have moved from one to the other between versions."""
         held = (self.scope(number), *map(self.scope, self.scope(number).bases))
         return [scope.members[name] for scope in held if name in scope.members]
 
-    def has(self, member: _Member, torch: TorchVersion | None) -> bool | None:
+    def has(self, member: _Member | _Scope, torch: TorchVersion | None) -> bool | None:
         """Whether `member` is in `torch`; in any version where that is None."""
         if torch is None or self.versions[member.first] <= torch <= self.versions[member.last]:
             return True
@@ -124,7 +130,8 @@ def _follow(name: str, torch: TorchVersion | None) -> _Step:
         if True not in answers:
             return _Step(None if None in answers else False, scope, rest)
         inner = next((member.scope for member in members if member.scope is not None), None)
-        if inner is None:  # a function or a value: what it holds is not listed
+        # A function or a value, in this version or in all: what it holds is not listed.
+        if inner is None or not table.has(table.scope(inner), torch):
             return _Step(True if depth + 1 == len(parts) else None, scope, rest)
         scope = inner
     return _Step(True, scope, ())
