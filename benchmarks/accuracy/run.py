@@ -79,14 +79,14 @@ def score_peft(options: argparse.Namespace) -> tuple[list[Line], dict[str, Any]]
 
 
 def score_timm(options: argparse.Namespace) -> tuple[list[Line], dict[str, Any]]:
-    """Brackets, both halves of the model families; what is fitted is fitted on the first draw alone."""
+    """Brackets, both halves of the model families; the context is fitted on the fitting half of all draws."""
     brackets = timm_brackets.read()
     halves = timm_brackets.halves(bracket.model for bracket in brackets)
     draws = {0: brackets} if options.all else timm_brackets.draws(brackets, timm_brackets.DRAWS[: options.draws])
     runner = timm_brackets.runner(options.timm_folder, reuse=options.reuse)
     left_out: dict[str, str] = {}
     tries = {seed: _tries(runner, draw, halves, left_out) for seed, draw in draws.items()}
-    context_mib, counts = timm_score.fit_context(runner, next(iter(tries.values()))["fitting"])
+    context_mib, counts = timm_score.fit_context(runner, [one for half in tries.values() for one in half["fitting"]])
 
     def verdict(one: timm_score.Try) -> timm_score.Verdict:
         return one.verdict(runner, context_mib)
@@ -98,12 +98,13 @@ def score_timm(options: argparse.Namespace) -> tuple[list[Line], dict[str, Any]]
         lines += timm_score.score_half(f"{of}, fitting half", half["fitting"], verdict, counts=False)
         wrong += timm_score.misses(half["fitting"] + half["scoring"], verdict)
     scoring = [one for half in tries.values() for one in half["scoring"]]
-    everything = [one for half in tries.values() for one in half["fitting"]] + scoring
+    everything = scoring + [one for half in tries.values() for one in half["fitting"]]
+    undisputed = timm_score.undisputed(everything)
     if len(tries) > 1:
         lines += timm_score.score_half("timm, all draws, scoring half", scoring, verdict, counts=True)
-    lines += timm_score.score_half("timm, all rows", everything, verdict, counts=False)
-    undisputed = timm_score.undisputed(everything)
-    lines += timm_score.score_half("timm, all rows, undisputed", undisputed, verdict, counts=False)
+    figures = {"scoring half, undisputed": timm_score.undisputed(scoring), "both halves": everything}
+    for of, some in {**figures, "both halves, undisputed": undisputed}.items():
+        lines += timm_score.score_half(f"timm, all draws, {of}", some, verdict, counts=False)
     runner.close()
     details = {
         "timm": _timm_version(options.timm_folder),
@@ -151,7 +152,7 @@ def main() -> int:
     """Run the sets that were asked for; the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--all", action="store_true", help="every timm row, not a draw")
-    parser.add_argument("--draws", type=int, default=1, choices=(1, 2, 3), help="how many draws of timm models")
+    parser.add_argument("--draws", type=int, default=3, choices=(1, 2, 3), help="how many draws of timm models")
     parser.add_argument("--only", choices=sorted(SETS), action="append", help="only this set; may be repeated")
     parser.add_argument("--timm-folder", type=Path, help="a folder with timm 0.6.7")
     parser.add_argument("--reuse", action="store_true", help="keep earlier outcomes though flatout changed since")
