@@ -1,6 +1,6 @@
 """Scores the virtual GPU against what real GPUs did.
 
-    python benchmarks/accuracy/run.py [--all] [--only SET] [--timm-folder FOLDER] [--reuse] [--json FILE]
+    python benchmarks/accuracy/run.py [--all] [--draws N] [--only SET] [--timm-folder FOLDER] [--reuse] [--json FILE]
 
 Sets: amp, bert, peft, timm (see the module of each for its source). The measurements are read from
 $FLATOUT_ORACLES, or from ../shared/oracles beside the repository; a set that is not there is left out and said so.
@@ -28,7 +28,7 @@ import bert_rows
 import peft_rows
 import timm_brackets
 import timm_score
-from dry import ORACLES, ROOT
+from dry import ORACLES, ROOT, Runner
 from score import Line, table
 
 RESULT = ROOT / "benchmarks/results/accuracy.json"
@@ -79,43 +79,63 @@ def score_peft(options: argparse.Namespace) -> tuple[list[Line], dict[str, Any]]
 
 
 def score_timm(options: argparse.Namespace) -> tuple[list[Line], dict[str, Any]]:
-    """Brackets, both halves of the model families."""
+    """Brackets, both halves of the model families; the context is fitted on the fitting half of all draws."""
     brackets = timm_brackets.read()
     halves = timm_brackets.halves(bracket.model for bracket in brackets)
-    chosen = brackets if options.all else timm_brackets.sample(brackets)
+    draws = {0: brackets} if options.all else timm_brackets.draws(brackets, timm_brackets.DRAWS[: options.draws])
     runner = timm_brackets.runner(options.timm_folder, reuse=options.reuse)
-    tries: dict[str, list[timm_score.Try]] = {"fitting": [], "scoring": []}
-    left_out = {}
-    for number, bracket in enumerate(chosen, 1):
-        told = timm_score.measure(runner, bracket)
-        if isinstance(told, str):
-            left_out[f"{bracket.model} {bracket.layout}"] = told
-        else:
-            tries[halves[timm_brackets.family(bracket.model)]] += told
-        if number % 20 == 0:
-            say(f"timm  {number} of {len(chosen)} rows")
-    context_mib, counts = timm_score.fit_context(runner, tries["fitting"])
+    left_out: dict[str, str] = {}
+    tries = {seed: _tries(runner, draw, halves, left_out) for seed, draw in draws.items()}
+    context_mib, counts = timm_score.fit_context(runner, [one for half in tries.values() for one in half["fitting"]])
 
     def verdict(one: timm_score.Try) -> timm_score.Verdict:
         return one.verdict(runner, context_mib)
 
-    lines = timm_score.score_half("timm, scoring half", tries["scoring"], verdict, counts=True)
-    lines += timm_score.score_half("timm, fitting half", tries["fitting"], verdict, counts=False)
-    every = tries["fitting"] + tries["scoring"]
-    wrong = timm_score.misses(every, verdict)
+    lines, wrong = [], []
+    for number, (seed, half) in enumerate(tries.items()):
+        of = f"timm, seed {seed}" if number else "timm"
+        lines += timm_score.score_half(f"{of}, scoring half", half["scoring"], verdict, counts=True)
+        lines += timm_score.score_half(f"{of}, fitting half", half["fitting"], verdict, counts=False)
+        wrong += timm_score.misses(half["fitting"] + half["scoring"], verdict)
+    scoring = [one for half in tries.values() for one in half["scoring"]]
+    everything = scoring + [one for half in tries.values() for one in half["fitting"]]
+    undisputed = timm_score.undisputed(everything)
+    if len(tries) > 1:
+        lines += timm_score.score_half("timm, all draws, scoring half", scoring, verdict, counts=True)
+    figures = {"scoring half, undisputed": timm_score.undisputed(scoring), "both halves": everything}
+    for of, some in {**figures, "both halves, undisputed": undisputed}.items():
+        lines += timm_score.score_half(f"timm, all draws, {of}", some, verdict, counts=False)
     runner.close()
     details = {
         "timm": _timm_version(options.timm_folder),
-        "models": len({bracket.model for bracket in chosen}),
-        "seed": timm_brackets.SEED,
+        "models": {str(seed): len(draw) for seed, draw in draws.items()},
         "context_mib": context_mib,
         "right_on_fitting_half_by_context_mib": counts,
         "fitting_families": sorted(name for name, half in halves.items() if half == "fitting"),
         "scoring_families": sorted(name for name, half in halves.items() if half == "scoring"),
         "misses": wrong,
         "left_out": left_out,
+        "disputed": sorted(
+            f"{one.bracket.model} {one.bracket.layout} {one.batch}" for one in set(everything) - set(undisputed)
+        ),
     }
     return lines, details
+
+
+def _tries(
+    runner: Runner, draw: list[timm_brackets.Bracket], halves: dict[str, str], left_out: dict[str, str]
+) -> dict[str, list[timm_score.Try]]:
+    """The tries of a draw by half of the model families; rows that do not run go to `left_out`, with the reason."""
+    tries: dict[str, list[timm_score.Try]] = {"fitting": [], "scoring": []}
+    for number, bracket in enumerate(draw, 1):
+        told = timm_score.measure(runner, bracket)
+        if isinstance(told, str):
+            left_out[f"{bracket.model} {bracket.layout}"] = told
+        else:
+            tries[halves[timm_brackets.family(bracket.model)]] += told
+        if number % 20 == 0:
+            say(f"timm  {number} of {len(draw)} rows")
+    return tries
 
 
 def _timm_version(folder: Path | None) -> str:
@@ -131,7 +151,8 @@ NEEDS = {"amp": None, "bert": None, "peft": "peft", "timm": "timm"}
 def main() -> int:
     """Run the sets that were asked for; the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--all", action="store_true", help="every timm row, not 100 models")
+    parser.add_argument("--all", action="store_true", help="every timm row, not a draw")
+    parser.add_argument("--draws", type=int, default=3, choices=(1, 2, 3), help="how many draws of timm models")
     parser.add_argument("--only", choices=sorted(SETS), action="append", help="only this set; may be repeated")
     parser.add_argument("--timm-folder", type=Path, help="a folder with timm 0.6.7")
     parser.add_argument("--reuse", action="store_true", help="keep earlier outcomes though flatout changed since")

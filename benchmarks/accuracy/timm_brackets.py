@@ -13,7 +13,7 @@ import csv
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,8 +23,10 @@ LAYOUTS = ("nchw", "nhwc")
 WALK = (512, 384, 256, 192, 128, 96, 64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 GPU = "RTX 3090, CUDA 11.3"
 USABLE_BYTES = 24268 << 20
-SAMPLE = 100
 SEED = 2022
+DRAWS = ((SEED, 100), (5, 90), (7, 40))
+"""Seed and number of models of each draw. A later one draws from the models that those before it left."""
+OLDER_TABLES = Path(__file__).with_name("timm_older_tables.csv")
 # PyTorch 1.12 had no cuBLAS workspace of its own.
 ENVIRONMENT = {"CUBLAS_WORKSPACE_CONFIG": ":0:0", "CUBLASLT_WORKSPACE_SIZE": "0", "TIMM_FUSED_ATTN": "0"}
 
@@ -60,7 +62,7 @@ def read() -> list[Bracket]:
     return brackets
 
 
-def sample(brackets: list[Bracket], count: int = SAMPLE, seed: int = SEED) -> list[Bracket]:
+def sample(brackets: list[Bracket], count: int, seed: int) -> list[Bracket]:
     """`count` models by seed, and of each one row, in one of its layouts."""
     models: dict[str, list[Bracket]] = {}
     for bracket in brackets:
@@ -68,6 +70,33 @@ def sample(brackets: list[Bracket], count: int = SAMPLE, seed: int = SEED) -> li
     drawn = random.Random(seed)
     chosen = drawn.sample(sorted(models), min(count, len(models)))
     return [drawn.choice(models[model]) for model in chosen]
+
+
+def draws(brackets: list[Bracket], wanted: Sequence[tuple[int, int]] = DRAWS) -> dict[int, list[Bracket]]:
+    """By seed: a sample of that many models, of those that no draw before it had."""
+    drawn: dict[int, list[Bracket]] = {}
+    left = brackets
+    for seed, count in wanted:
+        drawn[seed] = sample(left, count, seed)
+        seen = {bracket.model for bracket in drawn[seed]}
+        left = [bracket for bracket in left if bracket.model not in seen]
+    return drawn
+
+
+def fitted_before() -> dict[tuple[str, str], int]:
+    """By model and layout: the batch that fitted with PyTorch 1.10 or 1.11, where 1.12 failed with it or a smaller one.
+
+    Same card, same author, same image size: what failed there may be something else than memory, since the benchmark
+    goes down after any error. All such rows of the two tables.
+
+    Source: results/benchmark-train-amp-{nchw,nhwc}-pt{110,111}-cu113-rtx3090.csv of huggingface/pytorch-image-models,
+    commits eac2df3d and 02b806e0 (April 2022).
+    """
+    with OLDER_TABLES.open(newline="") as file:
+        return {
+            (row["model"], row["layout"]): max(int(row[name] or 0) for name in ("batch_1_11", "batch_1_10"))
+            for row in csv.DictReader(file)
+        }
 
 
 _MARKS = re.compile(r"^(tf|ssl|swsl|ig|gluon|legacy|adv|ens_adv|jx|ese|ecare|eca|ser|se|skr|sk)_?")

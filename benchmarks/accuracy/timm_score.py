@@ -12,7 +12,7 @@ from typing import Any
 
 from dry import Runner
 from score import Line, share
-from timm_brackets import GPU, USABLE_BYTES, Bracket, family
+from timm_brackets import GPU, USABLE_BYTES, Bracket, family, fitted_before
 
 CONTEXTS_MIB = tuple(range(1620, 1960, 60))
 """Candidates, over the published range."""
@@ -98,8 +98,15 @@ def score_half(name: str, tries: Sequence[Try], verdict: Callable[[Try], Verdict
     ]  # fmt: skip
 
 
+def undisputed(tries: Sequence[Try]) -> list[Try]:
+    """Without the failures of batches that fitted on the same card with the PyTorch before (see `fitted_before`)."""
+    before = fitted_before()
+    return [t for t in tries if t.fitted or before.get((t.bracket.model, t.bracket.layout), 0) < t.batch]
+
+
 def misses(tries: Sequence[Try], verdict: Callable[[Try], Verdict]) -> list[dict[str, Any]]:
     """The tries that came out wrong, with their sizes in GiB."""
+    before = fitted_before()
     return [
         {
             "model": t.bracket.model,
@@ -109,6 +116,8 @@ def misses(tries: Sequence[Try], verdict: Callable[[Try], Verdict]) -> list[dict
             "really": "fits" if t.fitted else "fails",
             "allocated_gib": round(t.allocated_bytes / 2**30, 2),
             "reserved_without_limit_gib": round(t.reserved_bytes / 2**30, 2),
+            "called_sure": verdict(t).surely_fits,
+            "fitted_with_older_pytorch": before.get((t.bracket.model, t.bracket.layout), 0) >= t.batch,
         }
         for t in tries
         if verdict(t).fits != t.fitted

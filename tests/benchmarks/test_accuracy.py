@@ -57,10 +57,28 @@ def test_a_family_is_in_one_half_and_the_halves_are_alike(timm: ModuleType) -> N
 
 def test_the_sample_takes_one_row_of_a_model(timm: ModuleType) -> None:
     rows = [timm.Bracket(layout, f"net{i}", 8, 224, 12) for layout in timm.LAYOUTS for i in range(50)]
-    chosen = timm.sample(rows, count=10)
+    chosen = timm.sample(rows, 10, timm.SEED)
     assert len({row.model for row in chosen}) == len(chosen) == 10
     assert {row.layout for row in chosen} == set(timm.LAYOUTS)
-    assert chosen == timm.sample(rows, count=10)
+    assert chosen == timm.sample(rows, 10, timm.SEED)
+
+
+def test_a_later_draw_has_other_models(timm: ModuleType) -> None:
+    rows = [timm.Bracket(layout, f"net{i}", 8, 224, 12) for layout in timm.LAYOUTS for i in range(50)]
+    draws = timm.draws(rows, ((1, 20), (2, 30)))
+    first, second = ({row.model for row in draws[seed]} for seed in (1, 2))
+    assert draws[1] == timm.sample(rows, 20, 1)
+    assert len(second) == 30
+    assert first.isdisjoint(second)
+
+
+def test_a_failure_is_disputed_where_an_older_pytorch_took_that_batch(load: Any, timm: ModuleType) -> None:
+    scoring = load("timm_score")
+    (model, layout), batch = next(iter(timm.fitted_before().items()))
+    bracket = timm.Bracket(layout, model, batch // 2, 224, batch)
+    failed, larger = (scoring.Try(bracket, b, False, 1, 1, 1) for b in (batch, 2 * batch))
+    fitted = scoring.Try(bracket, batch // 2, True, 1, 1, 1)
+    assert scoring.undisputed([failed, larger, fitted]) == [larger, fitted]
 
 
 def test_no_batch_is_larger_than_the_first(timm: ModuleType) -> None:

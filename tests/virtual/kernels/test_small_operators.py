@@ -63,6 +63,20 @@ def test_softmax_of_half_goes_straight_to_float32(machine: Machine, meter: Meter
     assert meter.peak_bytes == blocks(4 * N, 4 * N)
 
 
+@pytest.mark.parametrize(("dtype", "bytes_each"), [(torch.float16, 2), (torch.float32, 4)])
+def test_softmax_backward_multiplies_gradient_and_output_first(
+    machine: Machine, meter: Meter, dtype: torch.dtype, bytes_each: int
+) -> None:
+    x = torch.randn(128, 1024, device="cuda", dtype=dtype, requires_grad=True)
+    y = F.softmax(x, -1, dtype=torch.float32)
+    gradient = torch.ones_like(y)
+    meter(lambda: torch.autograd.grad(y, x, gradient, retain_graph=True))
+    assert meter.peak_bytes == blocks(bytes_each * N, 4 * N)  # the result, and the product in float32
+    turned = torch.ones(1024, 128, device="cuda").t()
+    meter(lambda: torch.autograd.grad(y, x, turned, retain_graph=True))
+    assert meter.peak_bytes == blocks(bytes_each * N, 4 * N, 4 * N)  # the product is turned too, and copied
+
+
 def test_layer_norm_keeps_float32_statistics(machine: Machine, meter: Meter) -> None:
     half = torch.randn(128, 1024, device="cuda", dtype=torch.float16, requires_grad=True)
     meter(lambda: F.layer_norm(half, (1024,)))

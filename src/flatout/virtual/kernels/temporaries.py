@@ -52,11 +52,16 @@ def _softmax(args: Sequence[Any], kwargs: dict[str, Any]) -> list[int]:
     return _contiguous(0)(args, kwargs)
 
 
+def _softmax_backward(args: Sequence[Any], kwargs: dict[str, Any]) -> list[int]:
+    """Source: native/cuda/SoftMax.cu, softmax_backward_cuda_out: the gradient times the output, both contiguous."""
+    return [_bytes(args[0]), *_contiguous(0, 1)(args, kwargs)]
+
+
 TABLE: dict[str, tuple[Sizes, str]] = {
     "sort.stable": (_sort, "native/cuda/Sort.cpp"),
     "_softmax": (_softmax, "native/cuda/SoftMax.cu"),
     "_log_softmax": (_softmax, "native/cuda/SoftMax.cu"),
-    "_softmax_backward_data": (_contiguous(0, 1), "native/cuda/SoftMax.cu, host_softmax_backward"),
+    "_softmax_backward_data": (_softmax_backward, "native/cuda/SoftMax.cu, softmax_backward_cuda_out"),
     "_log_softmax_backward_data": (_contiguous(0, 1), "native/cuda/SoftMax.cu, host_softmax_backward"),
     "nll_loss_forward": (_contiguous(0, 1, 2), "native/cuda/Loss.cu, nll_loss_forward_out_cuda_template"),
     "nll_loss2d_forward": (_contiguous(0, 1, 2), "native/cuda/NLLLoss2d.cu"),
