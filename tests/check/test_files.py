@@ -44,6 +44,7 @@ def _names(found: Found) -> list[str]:
         ("Dockerfile.gpu", "text"),
         ("train.Dockerfile", "text"),
         ("environment.yml", "text"),
+        ("install.sh", "text"),
         ("Makefile", None),
         (".py", None),
     ],

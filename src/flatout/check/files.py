@@ -21,6 +21,7 @@ from flatout.source import Kind
 _KINDS: dict[str, Kind] = {
     ".py": "python",
     ".pyw": "python",
+    ".sh": "text",
     ".yml": "text",
     ".yaml": "text",
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 from flatout.check.fact import UNKNOWN, Fact
 from flatout.check.words import words
 
@@ -24,6 +26,12 @@ _HINTS = {
     for kind, names in _NAMES.items()
     for name in names
 }
+
+
+def sounds_like(kind: str, node: ast.expr) -> bool:
+    """Whether a variable or attribute has a name that everybody gives to a thing of that kind: `model`, `self.net`."""
+    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return hint(name).kind == kind
 
 
 def hint(name: str) -> Fact:
