@@ -47,6 +47,9 @@ def test_made_on_the_cpu(statement: str) -> None:
         "h = torch.zeros(n, 4, **self.kwargs)",
         "x = x if torch.rand(1) < self.p else -x",
         "seed = torch.randint(0, 9, (1,))",
+        "sizes = torch.IntTensor([n])\n        x = x[:, : sizes[0]]",
+        "rows = torch.arange(n)\n        grid = rows[None] * 2\n        x = x + grid.cuda()",
+        "rows = torch.arange(n)\n        x = x + (rows * 2).to(x.device)",
     ],
 )
 def test_what_follows_the_input_or_may_stay(statement: str) -> None:

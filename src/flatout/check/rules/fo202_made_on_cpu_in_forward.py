@@ -67,16 +67,48 @@ def _is_moved(module: Module, call: ast.Call) -> bool:
         return True
     if not isinstance(above, ast.Assign) or not isinstance(above.targets[0], ast.Name):
         return isinstance(above, ast.Call) and module.qualified(above.func) in ("torch.nn.Parameter", "int", "float")
-    name, function = above.targets[0].id, module.tree.function(call)
-    uses = [node for node in ast.walk(function or module.tree.root) if isinstance(node, ast.Name) and node.id == name]
-    return any(_is_taken_elsewhere(module, use) for use in uses if isinstance(use.ctx, ast.Load))
+    return _goes_elsewhere(module, above.targets[0].id, module.tree.function(call) or module.tree.root)
+
+
+def _goes_elsewhere(module: Module, name: str, function: ast.AST) -> bool:
+    """Whether the tensor called `name`, or what is made of it in `function`, is moved, indexes, or is read by number."""
+    derived = _derived(name, function)
+    uses = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id in derived]
+    read = [use for use in uses if isinstance(use.ctx, ast.Load)]
+    own = [use for use in read if use.id == name]
+    if own and all(_is_read_by_number(module, use) for use in own):
+        return True
+    return any(_is_taken_elsewhere(module, use) for use in read)
+
+
+def _derived(name: str, function: ast.AST) -> set[str]:
+    """`name` and the names that are assigned something made of it, in the order of the source."""
+    derived = {name}
+    assignments = [node for node in ast.walk(function) if isinstance(node, ast.Assign)]
+    for node in sorted(assignments, key=lambda node: node.lineno):
+        if any(isinstance(part, ast.Name) and part.id in derived for part in ast.walk(node.value)):
+            derived.update(
+                part.id for target in node.targets for part in ast.walk(target) if isinstance(part, ast.Name)
+            )
+    return derived
+
+
+def _is_read_by_number(module: Module, use: ast.Name) -> bool:
+    """`sizes[0]`: the host looks at it."""
+    above = module.tree.parent(use)
+    return isinstance(above, ast.Subscript) and use is above.value and isinstance(module.constant(above.slice), int)
 
 
 def _is_taken_elsewhere(module: Module, use: ast.Name) -> bool:
+    """Whether an expression that begins with the name is moved, or the name is an index."""
     above = module.tree.parent(use)
-    if isinstance(above, ast.Attribute):
-        return above.attr in _MOVES
-    return isinstance(above, ast.Subscript) and use is above.slice
+    if isinstance(above, ast.Subscript) and use is above.slice:
+        return True
+    while isinstance(above, ast.expr):
+        if isinstance(above, ast.Attribute) and above.attr in _MOVES:
+            return True
+        above = module.tree.parent(above)
+    return False
 
 
 def _tensor_argument(module: Module, forward: Function) -> str | None:

@@ -48,7 +48,11 @@ def feeds_load_state_dict(module: Module, call: ast.Call) -> bool:
     while isinstance(above, ast.Subscript | ast.Attribute):
         above = module.tree.parent(above)
     if isinstance(above, ast.Call):
-        return isinstance(above.func, ast.Attribute) and above.func.attr == "load_state_dict"
+        return (
+            isinstance(above.func, ast.Attribute)
+            and above.func.attr == "load_state_dict"
+            and _holds_tensors(module, above.func.value)
+        )
     if not isinstance(above, ast.Assign) or not isinstance(above.targets[0], ast.Name | ast.Attribute):
         return False
     name, function = ast.unparse(above.targets[0]), module.tree.function(call)
