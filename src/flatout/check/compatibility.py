@@ -9,7 +9,18 @@ if TYPE_CHECKING:
     from flatout.check.module import Module
 
 _CAUGHT = ("Import", "Attribute", "Type", "Exception", "ModuleNotFound")
-_TESTED = ("hasattr", "version", "torch_2", "torch_1", "torch2", "torch1", "is_torch")
+_TESTED = (
+    "hasattr",
+    "version",
+    "torch_2",
+    "torch_1",
+    "torch2",
+    "torch1",
+    "is_torch",
+    "torch_ge",
+    "torch_greater",
+    "torch_less",
+)
 
 
 def chosen_by_version(module: Module, node: ast.AST) -> bool:

@@ -119,6 +119,10 @@ _MODE_WORDS = re.compile(
 )
 
 
+# What is compared with a number and stays the same: `rank == 0`, but not `training_step == 0`.
+_COUNTED_MODES = re.compile(r"rank|phase|mode|master|gpu|device|world", re.I)
+
+
 def is_rare(module: Module, node: ast.AST) -> bool:
     """Whether `node` stands under a condition that does not hold each time: `if step % 100 == 0`, `if should_log()`.
 
@@ -138,7 +142,7 @@ def _asks_for_mode(test: ast.expr) -> bool:
         constants = [item for item in test.comparators if isinstance(item, ast.Constant)]
         if any(item.value is None or isinstance(item.value, str) for item in constants):
             return True
-        return _MODE_WORDS.search(_word(test.left)) is not None and isinstance(test.ops[0], ast.Eq | ast.NotEq)
+        return _COUNTED_MODES.search(_word(test.left)) is not None and isinstance(test.ops[0], ast.Eq | ast.NotEq)
     if isinstance(test, ast.Call):
         return _word(test.func) == "is_available" or _MODE_WORDS.search(_word(test.func)) is not None
     return _MODE_WORDS.search(_word(test)) is not None

@@ -34,11 +34,7 @@ GROUP_POSITIONS = {
     "monitored_barrier": 0,
 }
 _CHECKPOINTS = frozenset(
-    f"torch.distributed.checkpoint.{name}"
-    for name in words(
-        "save load async_save state_dict.get_model_state_dict state_dict.get_optimizer_state_dict "
-        "state_dict.get_state_dict"
-    )
+    f"torch.distributed.checkpoint.{name}" for name in words("save load async_save state_dict.get_state_dict")
 )
 _METHODS = {
     "accelerator": frozenset(words("wait_for_everyone gather gather_for_metrics reduce pad_across_processes")),

@@ -106,7 +106,7 @@ class Regions:
             self.hot_functions[function] = None
         waiting: list[ast.Call] = []
         for call in module.tree.nodes(ast.Call):
-            if self.of(call) is not None:
+            if self.of(call) is not None and not module.is_rare(call):
                 waiting.append(call)
         seen: set[ast.AST] = set()
         while waiting:

@@ -38,8 +38,18 @@ def _how_often(module: Module, wait: Wait) -> tuple[str, Severity] | None:
     region = module.region(wait.node)
     if region is not None:
         return ("in every forward pass" if region.kind == "forward" else "on every step"), "medium"
+    if _brings_tensors_home(wait):
+        return None  # predictions are collected on the host, where there is room for all
     loop = _batch_loop(module, wait.node)
     return ("for every batch", "low") if loop is not None else None
+
+
+def _brings_tensors_home(wait: Wait) -> bool:
+    return (
+        isinstance(wait.node, ast.Call)
+        and isinstance(wait.node.func, ast.Attribute)
+        and wait.node.func.attr in COLLECTING
+    )
 
 
 def _batch_loop(module: Module, node: ast.AST) -> Loop | None:
@@ -63,5 +73,7 @@ def _remedy(module: Module, wait: Wait) -> str:
         return "A condition or text needs the value now. Ask on the GPU (`torch.where`), or ask once every many steps."
     return f"Keep `{name}` on the GPU and read it once every many steps, or after the loop."
 
+
+COLLECTING = ("cpu", "to", "numpy", "tolist")
 
 RULE = Rule("FO101", "host-waits-for-gpu", "medium", find, needs=("cuda", "device", "mps", "xpu"))

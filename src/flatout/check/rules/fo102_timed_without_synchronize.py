@@ -25,6 +25,8 @@ def find(module: Module) -> Iterator[Hit]:
     for reading in module.tree.nodes(ast.BinOp):
         if not isinstance(reading.op, ast.Sub) or not isinstance(reading.right, ast.Name):
             continue
+        if isinstance(module.tree.parent(reading), ast.Compare):
+            continue  # a time limit, not a measurement
         start = _clock_reading(module, reading.right)
         if start is None or not _is_clock(module, module.origin(reading.left)):
             continue

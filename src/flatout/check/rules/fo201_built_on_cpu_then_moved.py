@@ -33,7 +33,7 @@ def find(module: Module) -> Iterator[Hit]:
             continue
         if not _goes_to_gpu(module, move) or not module.fact(made).on_cpu:
             continue
-        if module.region(call) is None and not module.tree.loops(call):
+        if module.region(call) is None or module.is_rare(call):
             continue
         device = '"cuda"' if isinstance(move.device, str) else module.text.of(move.device)
         yield Hit(

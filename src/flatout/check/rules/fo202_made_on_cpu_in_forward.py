@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from flatout.check.fixes import add_argument
 from flatout.check.module import Module
 from flatout.check.rule import Hit, Rule
-from flatout.check.torch_api import FACTORIES, OLD_CONSTRUCTORS, RANDOM
+from flatout.check.torch_api import FACTORIES, FROM_DATA, OLD_CONSTRUCTORS, RANDOM
 from flatout.check.tree import Function
 from flatout.source import Fix
 
@@ -24,7 +24,13 @@ def find(module: Module) -> Iterator[Hit]:
         region = module.region(call)
         if region is None or region.kind != "forward":
             continue
-        if not module.fact(call).on_cpu or _is_scalar(module, call) or _is_moved(module, call) or module.is_rare(call):
+        if (
+            not module.fact(call).on_cpu
+            or _is_scalar(module, call)
+            or _is_moved(module, call)
+            or module.is_rare(call)
+            or _asks_for_device(module, call)
+        ):
             continue
         assert isinstance(region.node, ast.FunctionDef | ast.AsyncFunctionDef)
         given = _tensor_argument(module, region.node)
@@ -36,6 +42,11 @@ def find(module: Module) -> Iterator[Hit]:
             f"Give it `{where}`" + ("." if given else " that of the input."),
             _fix(module, call, given),
         )
+
+
+def _asks_for_device(module: Module, call: ast.Call) -> bool:
+    """Whether the code runs only for a certain device: `if not x.is_cuda:`."""
+    return any("is_cuda" in (text := ast.unparse(test)) or ".device" in text for test in module.conditions(call))
 
 
 def _is_scalar(module: Module, call: ast.Call) -> bool:
@@ -57,10 +68,10 @@ def _is_one(module: Module, size: ast.expr | None) -> bool:
 
 def _is_moved(module: Module, call: ast.Call) -> bool:
     """Whether it goes to a device at once, or under the name that it is given, or only says where or how many."""
+    if _is_used_by_host(module, call):
+        return True
     above = module.tree.parent(call)
     while isinstance(above, ast.Attribute):
-        if above.attr in _MOVES:
-            return True
         applied = module.tree.parent(above)
         above = module.tree.parent(applied) if isinstance(applied, ast.Call) else applied
     if isinstance(above, ast.Subscript) and call is above.slice:
@@ -102,13 +113,29 @@ def _is_read_by_number(module: Module, use: ast.Name) -> bool:
 def _is_taken_elsewhere(module: Module, use: ast.Name) -> bool:
     """Whether an expression that begins with the name is moved, or the name is an index."""
     above = module.tree.parent(use)
-    if isinstance(above, ast.Subscript) and use is above.slice:
-        return True
-    while isinstance(above, ast.expr):
+    return (isinstance(above, ast.Subscript) and use is above.slice) or _is_used_by_host(module, use)
+
+
+def _is_used_by_host(module: Module, node: ast.expr) -> bool:
+    """Whether an expression that holds `node` is moved, or is what the host decides by, counts by, or makes sizes of."""
+    below: ast.AST = node
+    above = module.tree.parent(node)
+    while isinstance(above, ast.expr | ast.keyword | ast.FormattedValue):
         if isinstance(above, ast.Attribute) and above.attr in _MOVES:
             return True
-        above = module.tree.parent(above)
-    return False
+        if isinstance(above, ast.Slice | ast.FormattedValue) or (isinstance(above, ast.IfExp) and below is above.test):
+            return True
+        if isinstance(above, ast.Call) and below is not above.func and _takes_numbers(module, above):
+            return True
+        below, above = above, module.tree.parent(above)
+    return isinstance(above, ast.If | ast.While) and below is above.test
+
+
+def _takes_numbers(module: Module, call: ast.Call) -> bool:
+    """`range(n)`, `int(n)`, `torch.zeros(n)`: what they are given is a number to the host."""
+    if isinstance(call.func, ast.Name):
+        return call.func.id in ("range", "int", "float", "bool", "min", "max", "print")
+    return module.qualified(call.func) in FACTORIES - FROM_DATA
 
 
 def _tensor_argument(module: Module, forward: Function) -> str | None:

@@ -9,6 +9,7 @@ from flatout.check.fixes import add_argument
 from flatout.check.loaders import Loader
 from flatout.check.module import Module
 from flatout.check.rule import Hit, Rule
+from flatout.check.torch_api import FROM_DATA
 from flatout.check.transfers import named, transfers
 from flatout.source import Fix
 
@@ -16,7 +17,11 @@ from flatout.source import Fix
 def find(module: Module) -> Iterator[Hit]:
     told: set[ast.Call] = set()  # a loader has one message, at the first of its copies
     for statement in transfers(module):
-        useless = [each for each in statement if each.non_blocking and each.fact.pinned is False]
+        useless = [
+            each
+            for each in statement
+            if each.non_blocking and each.fact.pinned is False and not _is_written_out(module, each.call)
+        ]
         if not useless:
             continue
         call = useless[0].call
@@ -36,6 +41,12 @@ def find(module: Module) -> Iterator[Hit]:
             else f"Give the DataLoader on line {loader.call.lineno} `pin_memory=True`.",
             None if loader is None else _fix(module, loader),
         )
+
+
+def _is_written_out(module: Module, call: ast.Call) -> bool:
+    """`torch.tensor([1, 2]).to(...)`: a handful of numbers, for which nothing is worth doing."""
+    owner = module.origin(call.func.value) if isinstance(call.func, ast.Attribute) else call
+    return isinstance(owner, ast.Call) and module.qualified(owner.func) in FROM_DATA
 
 
 def _fix(module: Module, loader: Loader) -> Fix | None:

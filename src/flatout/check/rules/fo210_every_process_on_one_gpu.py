@@ -29,7 +29,10 @@ def find(module: Module) -> Iterator[Hit]:
 
 
 def _has_several_processes(module: Module) -> bool:
-    return bool(module.calls(DISTRIBUTED_DATA_PARALLEL, "torch.distributed.init_process_group"))
+    groups = module.calls("torch.distributed.init_process_group")
+    if any(module.constant(given) == "fake" for call in groups if (given := argument(call, 0, "backend")) is not None):
+        return False  # one process that plays all ranks
+    return bool(groups or module.calls(DISTRIBUTED_DATA_PARALLEL))
 
 
 def _places(module: Module) -> Iterator[tuple[ast.Call, ast.expr]]:

@@ -58,6 +58,7 @@ def feeds_load_state_dict(module: Module, call: ast.Call) -> bool:
     name, function = ast.unparse(above.targets[0]), module.tree.function(call)
     return any(
         module.tree.function(load) is function
+        and _holds_tensors(module, load.func.value)  # type: ignore[attr-defined]
         and any(
             isinstance(node, ast.Name | ast.Attribute) and ast.unparse(node) == name
             for value in load.args
@@ -65,6 +66,11 @@ def feeds_load_state_dict(module: Module, call: ast.Call) -> bool:
         )
         for load in module.methods("load_state_dict")
     )
+
+
+def _holds_tensors(module: Module, owner: ast.expr) -> bool:
+    """A scheduler's state is numbers."""
+    return module.fact(owner).kind != "Scheduler" and "sched" not in ast.unparse(owner).lower()
 
 
 RULE = Rule("FO710", "load-on-every-rank", "medium", find, needs=("init_process_group",))
