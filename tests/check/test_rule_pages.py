@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from flatout.check.module import Module
+from flatout.check.rule import Hit, Rule, TextFile
 from flatout.check.rules import all_rules
 from flatout.source import SourceText
 
 PAGES = sorted((Path(__file__).parents[2] / "docs" / "rules").glob("FO*.md"))
-_BLOCK = re.compile(r"^(Wrong|Right)[^\n]*:\n+```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^(Wrong|Right)[^\n]*:\n+```(?:python|bash)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def _finder(rule: Rule) -> Callable[[object], Iterator[Hit]]:
+    return cast("Callable[[object], Iterator[Hit]]", rule.find)
+
+
+def _file(rule: Rule, code: str) -> Module | TextFile:
+    if rule.reads == "text":
+        return TextFile(SourceText(code), "page.sh", None)
+    return Module.parse(SourceText(code), path="page.py")
 
 
 def test_each_rule_has_its_page() -> None:
@@ -26,5 +39,5 @@ def test_wrong_is_found_and_right_is_not(page: Path) -> None:
     assert {"Wrong", "Right"} <= {kind for kind, _ in blocks}
     for kind, code in blocks:
         asked = any(word in code for word in rule.needs or ("",))
-        found = list(rule.find(Module.parse(SourceText(code), path="page.py"))) if asked else []
+        found = list(_finder(rule)(_file(rule, code))) if asked else []
         assert bool(found) is (kind == "Wrong"), code

@@ -31,8 +31,8 @@ def find(module: Module) -> Iterator[Hit]:
                 continue
             version = f"{module.torch[0]}.{module.torch[1]}"
             message = (
-                f"`{shown}` only needs weights, and with PyTorch {version}, which the project admits, it runs any code "
-                "that the file holds"
+                f"what `{shown}` gives goes to `load_state_dict`; with PyTorch {version}, which the project admits, it "
+                "also runs any code that the file holds"
             )
         elif _is_false(option) and (source := _download(module, call.args[0])) is not None:
             message = f"`{shown}` runs any code that the file holds, and `{source}` brings that from elsewhere"
