@@ -118,6 +118,17 @@ def test_a_sum_of_tensors_is_a_tensor() -> None:
     assert fact.kind == "Tensor"
 
 
+def test_a_loss_of_what_is_not_known_has_a_graph() -> None:
+    code = IMPORTS + "def train(x, y):\n    loss = F.mse_loss(compute(x), y)\n    loss.backward()\n    probe(loss)"
+    fact = probed(code)
+    assert (fact.kind, fact.has_graph) == ("Tensor", True)
+
+
+def test_forward_called_directly_gives_what_the_layer_gives() -> None:
+    fact = probed(IMPORTS + "m = nn.Linear(2, 2).cuda()\nx = m.forward(data)\nprobe(x)")
+    assert (fact.kind, fact.device, fact.has_graph) == ("Tensor", "cuda", True)
+
+
 def test_what_backward_is_called_on_is_a_loss() -> None:
     fact = probed("import torch\ndef train(x):\n    loss = compute(x.cuda())\n    loss.backward()\n    probe(loss)")
     assert (fact.kind, fact.device, fact.has_graph) == ("Tensor", "cuda", True)

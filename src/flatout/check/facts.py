@@ -92,16 +92,15 @@ class Facts:
         fact = join([self.of_binding(binding) for binding in bindings])
         if fact.kind == "Module":
             return self._moved(fact, self.module.classes.moves_of_name(node))
-        if fact.kind is None:
-            if self.module.losses.is_backpropagated(node):
-                return self._loss(fact)
-            if fact.device is None and (not bindings or any(binding.kind == "argument" for binding in bindings)):
-                return hint(node.id)
-        return fact
+        if fact.kind in (None, "Tensor") and not fact.has_graph and self.module.losses.is_backpropagated(node):
+            return self._loss(fact)
+        is_given = not bindings or any(binding.kind == "argument" for binding in bindings)
+        return hint(node.id) if fact.kind is None and fact.device is None and is_given else fact
 
     def _loss(self, fact: Fact) -> Fact:
         """What `.backward()` is called on: a tensor with its graph, on the GPU where the program uses one."""
-        return Fact(kind="Tensor", device=fact.device or ("cuda" if self.module.uses_gpu else None), has_graph=True)
+        device = fact.device or ("cuda" if self.module.uses_gpu else None)
+        return replace(fact, kind="Tensor", device=device, has_graph=True)
 
     def _of_Attribute(self, node: ast.Attribute) -> Fact:
         qualified = self.module.qualified(node)
@@ -273,7 +272,10 @@ class Facts:
 
     def _applied(self, node: ast.Call) -> Fact:
         """A layer applied to its input: a tensor, where the layer or the input is."""
-        called = self.of(node.func)
+        func = node.func
+        if isinstance(func, ast.Attribute) and func.attr == "forward":
+            func = func.value  # the same, without hooks
+        called = self.of(func)
         if called.kind != "Module" or called.class_name in SEVERAL_OUTPUTS:
             return UNKNOWN
         if self.module.classes.is_local_layer(called.class_name) and not self.module.classes.layer_gives_tensor(
