@@ -1,12 +1,16 @@
 """Peak memory of single operators: the virtual GPU against rows that were measured on real ones.
 
-    python benchmarks/liger/run.py [--json FILE] [--kernel NAME] [--alone] [-v]
+    python benchmarks/liger/run.py [--since DATE] [--until DATE] [--kernel NAME]... [--alone] [--json FILE] [-v]
 
 The rows are those of Liger-Kernel's published benchmarks (benchmark/data/all_benchmark_data.csv of
 linkedin/Liger-Kernel, BSD-2-Clause) whose provider is plain PyTorch or Hugging Face. Each is run here as that project's
 script of the row's own date runs it: inputs made first, then the operator forward and backward ten times, the peak of
 each time, their median. A row is exact when it agrees in every digit that was stored (MiB in float32). It is measured
-alone and in its script's order (see `process`). PyTorch 2.6 is nearest to what the rows were measured with.
+alone and in its script's order (see `process`).
+
+A prediction is for the PyTorch that is installed, and the rows are of two years: those before August 2025 (PyTorch 2.7
+and older) are for 2.6, later ones for a new one. `--until 2025-07` and `--since 2025-08` choose; FILE keeps one run of
+each version.
 """
 
 from __future__ import annotations
@@ -82,12 +86,14 @@ def compare(rows: list[Row], *, in_order: bool = True) -> dict[str, Any]:
         alone = [process.alone(row) for row in script]
         ordered = list(process.in_order(script)) if in_order else [None] * len(script)
         exact += map(compared, script, alone, ordered)
+        say(script)
     for script in grouped((row for row in rows if row.kernel in HELD), "script"):
         ways = {"alone": {row: process.alone(row) for row in script}}
         if in_order:
             ways["in_order"] = dict(zip(script, process.in_order(script)))
         for sweep in grouped(script, "sweep"):
             held.append(beside(sweep, ways))
+        say(script)
     left = [row for row in rows if row.kernel in NOT_EXPRESSED]
     return {
         "torch": torch.__version__,
@@ -103,6 +109,11 @@ def compare(rows: list[Row], *, in_order: bool = True) -> dict[str, Any]:
         "compared_rows": exact,
         "held_sweeps": held,
     }
+
+
+def say(script: list[Row]) -> None:
+    """Progress, beside the table."""
+    print(f"liger: {script[0].kernel} of {script[0].date}: {len(script)} rows", file=sys.stderr, flush=True)
 
 
 def report(result: dict[str, Any], *, verbose: bool) -> None:
@@ -135,7 +146,9 @@ def main() -> int:
     """0 if every compared row is exact, 1 if not, 2 without the file of rows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--kernel")
+    parser.add_argument("--kernel", action="append", help="only this one; may be given again")
+    parser.add_argument("--since", default="", help="rows of this date (YYYY-MM-DD, or a part of it) and later")
+    parser.add_argument("--until", default="9", help="rows up to this date, its whole month where only that is given")
     parser.add_argument("--alone", action="store_true", help="not in order as well: half the time")
     parser.add_argument("-v", action="store_true", help="every row, not only those that differ")
     options = parser.parse_args()
@@ -143,11 +156,18 @@ def main() -> int:
     if not path.exists():
         print(f"liger: no {path}; set FLATOUT_ORACLES to the folder that holds liger/", file=sys.stderr)
         return 2
-    rows = [row for row in read(path) if options.kernel in (None, row.kernel)]
+    rows = [
+        row
+        for row in read(path)
+        if (not options.kernel or row.kernel in options.kernel)
+        and options.since <= row.date
+        and row.date[: len(options.until)] <= options.until
+    ]
     result = compare(rows, in_order=not options.alone)
     report(result, verbose=options.v)
     if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
+        runs = json.loads(options.json.read_text()) if options.json.exists() else {}
+        options.json.write_text(json.dumps(runs | {result["torch"]: result}, indent=1) + "\n")
     return 0 if result["exact"] == result["compared"] else 1
 
 
