@@ -52,15 +52,6 @@ def test_feature_dropout_has_one_number_a_channel(machine: Machine, meter: Meter
     assert meter.kept_bytes == blocks(4 * image.numel(), 4 * 32)
 
 
-def test_softmax_multiplies_gradient_and_output_before_its_backward(x: torch.Tensor, meter: Meter) -> None:
-    # SoftMax.cu makes that product a tensor of its own; the backward of a log_softmax has none.
-    for function, tensors in ((F.softmax, 2), (F.log_softmax, 1)):
-        y = function(x, -1)
-        dy = torch.ones_like(y)
-        meter(lambda y=y, dy=dy: torch.autograd.grad(y, x, dy))
-        assert meter.peak_bytes == blocks(*[4 * N] * tensors)
-
-
 def test_softmax_of_half_goes_straight_to_float32(machine: Machine, meter: Meter) -> None:
     half = torch.randn(128, 1024, device="cuda", dtype=torch.float16)
     for function in (F.softmax, F.log_softmax):
