@@ -211,3 +211,15 @@ def test_lbfgs_runs_all_its_iterations() -> None:
     optimizer.step(closure)
     assert len(calls) == 20
     assert len(optimizer.state[model.weight]["old_dirs"]) == 19
+
+
+def test_nothing_larger_than_is_kept_is_computed_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The gradient of a mean is one number, expanded: 16 GiB here.
+    one = torch.ones((), device="cuda").expand(1 << 16, 1 << 16)
+    column = torch.arange(1 << 16, device="cuda").unsqueeze(1)
+    computed: list[str] = []
+    monkeypatch.setattr(values, "_run_for_real", lambda op, *rest: computed.append(op.name))
+    _ = -one, one / 2.0, column == column.squeeze(1)
+    assert computed == []
+    _ = column + 1
+    assert computed == ["aten::add.Tensor"]

@@ -117,10 +117,11 @@ def follow(
         if allocation.values is None and not (op.name in _OVERWRITING and _renew(tensor, allocation)):
             known = False
             break
-        size += allocation.nbytes
+        size += max(allocation.nbytes, tensor.numel() * tensor.element_size())  # the latter where it is expanded
         exact = exact and not (tensor.is_floating_point() or tensor.is_complex())
     exact = exact or op.name == "aten::logical_not"  # of a mask of floats (see `face.masks`)
-    if known and tensors and size <= (INTEGER_LIMIT_BYTES if exact else 4 * FLOAT_LIMIT_BYTES):
+    limit = INTEGER_LIMIT_BYTES if exact else 4 * FLOAT_LIMIT_BYTES
+    if known and tensors and size <= limit and not _too_large(results):
         if op.random:
             with randomness.Region(kwargs.get("generator")):
                 _run_for_real(op, args, kwargs, results)
@@ -129,6 +130,12 @@ def follow(
         return
     _forget_written(op, args, kwargs)
     _note_what_is_known(op, args, results)
+
+
+def _too_large(results: Sequence[Any]) -> bool:
+    """Whether no content of the results would be kept, as when small tensors are broadcast to a large one."""
+    made = [result for result in results if isinstance(result, _Tensor)]
+    return bool(made) and all(allocation_of(result).nbytes > limit_bytes(result.dtype) for result in made)
 
 
 def _forget_written(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import prod
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from flatout.virtual.kernels.reduction_launch import Dimension, global_bytes, loop_over
+from flatout.virtual.kernels.reduction_launch import MAX_OFFSET_BYTES, Dimension, Loop, global_bytes, loop_over, parts
 from flatout.virtual.tensor import contiguous_stride
 
 A100_THREADS = 108 * 2048
@@ -43,6 +43,14 @@ def test_neighbours_that_lie_together_are_one_dimension() -> None:
     assert loop.kept == (Dimension(1024, 1),)
 
 
+def test_what_32_bits_cannot_count_is_summed_in_parts() -> None:
+    # 8192 x 128,256 float32: the kernel runs on two halves. On an H100 a published peak fits 16,032 bytes, not 32,064.
+    loop = loop_over((8192, 128_256), contiguous_stride((8192, 128_256)), frozenset({0, 1}))
+    pieces = list(parts(loop, 4))
+    assert [piece.reduced[0].size for piece in pieces] == [4096 * 128_256] * 2
+    assert {global_bytes(piece, 4, 132 * 2048) for piece in pieces} == {(16_032, 4)}
+
+
 sizes = st.lists(st.integers(1, 400), min_size=1, max_size=4).map(tuple)
 
 
@@ -62,3 +70,23 @@ def test_dimensions_of_one_change_nothing(size: tuple[int, ...], data: st.DataOb
     wider = (*size[:place], 1, *size[place:])
     moved = [d + (d >= place) for d in reduced]
     assert bytes_for(size, *reduced) == bytes_for(wider, *moved)
+
+
+@given(st.lists(st.integers(1, 1 << 17), min_size=1, max_size=3).map(tuple), st.sampled_from([1, 2, 4, 8]), st.data())
+def test_parts_are_small_enough_and_make_up_the_whole(
+    size: tuple[int, ...], item_bytes: int, data: st.DataObject
+) -> None:
+    reduced = data.draw(st.sets(st.integers(0, len(size) - 1), min_size=1))
+    assume(prod(size) * item_bytes <= 1 << 37)
+    loop = loop_over(size, contiguous_stride(size), frozenset(reduced))
+    pieces = list(parts(loop, item_bytes))
+
+    def elements(piece: Loop) -> int:
+        return prod(dimension.size for dimension in (*piece.reduced, *piece.kept))
+
+    assert sum(elements(piece) for piece in pieces) == prod(size)
+    for piece in pieces:
+        reach = sum((dimension.size - 1) * dimension.stride for dimension in (*piece.reduced, *piece.kept))
+        assert reach * item_bytes < MAX_OFFSET_BYTES
+    if prod(size) * item_bytes <= MAX_OFFSET_BYTES:
+        assert pieces == [loop]

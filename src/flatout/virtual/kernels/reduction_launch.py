@@ -1,12 +1,13 @@
 """How CUDA's reduction kernel divides its work, as far as that decides whether it needs memory between thread blocks.
 
-Source: aten/src/ATen/native/cuda/Reduce.cuh (``setReduceConfig``, ``global_memory_size``) and the order that
-aten/src/ATen/TensorIterator.cpp gives to dimensions.
+Source: aten/src/ATen/native/cuda/Reduce.cuh (``setReduceConfig``, ``global_memory_size``), the order that
+aten/src/ATen/TensorIterator.cpp gives to dimensions, and the parts into which it cuts what is too large (``split``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 WARP = 32
@@ -14,6 +15,7 @@ MAX_THREADS = 512
 MIN_VALUES_PER_THREAD = 16
 MAX_VALUES_PER_THREAD = 256
 SEMAPHORE_BYTES = 4
+MAX_OFFSET_BYTES = 2**31 - 1  # the kernels count bytes with 32 bits
 
 
 class Dimension(NamedTuple):
@@ -48,6 +50,30 @@ def _merged(dimensions: list[Dimension]) -> list[Dimension]:
         else:
             merged.append(dimension)
     return merged
+
+
+def parts(loop: Loop, item_bytes: int) -> Iterator[Loop]:
+    """The pieces in which the kernel runs, one after the other, so that 32 bits can count their bytes.
+
+    `item_bytes` is the size of an element. The dimension that reaches farthest is halved until each piece is small
+    enough (``TensorIteratorBase::get_dim_to_split`` and ``SplitUntil32Bit``).
+    """
+    dimensions = (*loop.reduced, *loop.kept)
+    inputs = [dimension.stride for dimension in dimensions]
+    outputs = [0] * len(loop.reduced) + [_product(loop.kept[:place]) for place in range(len(loop.kept))]
+    pending = [[dimension.size for dimension in dimensions]]
+    while pending:
+        sizes = pending.pop()
+        reach = [item_bytes * (size - 1) * max(pair) for size, *pair in zip(sizes, inputs, outputs)]
+        whole = max(item_bytes * sum((n - 1) * s for n, s in zip(sizes, strides)) for strides in (inputs, outputs))
+        if whole < MAX_OFFSET_BYTES and math.prod(sizes) <= MAX_OFFSET_BYTES:
+            pieces = [Dimension(size, dimension.stride) for size, dimension in zip(sizes, dimensions)]
+            yield Loop(tuple(pieces[: len(loop.reduced)]), tuple(pieces[len(loop.reduced) :]))
+            continue
+        farthest = reach.index(max(reach))
+        half = sizes[farthest] // 2
+        for size in (sizes[farthest] - half, half):
+            pending.append([*sizes[:farthest], size, *sizes[farthest + 1 :]])
 
 
 def global_bytes(
@@ -105,10 +131,7 @@ def _output_vector(loop: Loop, offset: int) -> int:
 
 
 def _product(dimensions: Sequence[Dimension]) -> int:
-    product = 1
-    for dimension in dimensions:
-        product *= dimension.size
-    return product
+    return math.prod(dimension.size for dimension in dimensions)
 
 
 def _power(number: int, most: int) -> int:

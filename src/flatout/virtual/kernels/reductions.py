@@ -13,7 +13,7 @@ import torch
 from flatout.gpu.capability import known_capabilities, limits
 from flatout.virtual import machine as machines
 from flatout.virtual.dispatch import generic
-from flatout.virtual.kernels.reduction_launch import global_bytes, loop_over
+from flatout.virtual.kernels.reduction_launch import global_bytes, loop_over, parts
 from flatout.virtual.kernels.target import Temporaries, compute_capability, multiprocessors
 from flatout.virtual.operators import Operator
 from flatout.virtual.stand_ins import stands_in
@@ -49,11 +49,14 @@ def _threads(capability: tuple[int, int]) -> int:
 def _between_blocks(tensor: torch.Tensor, chosen: Any, accumulator: int, vector: int = 4) -> tuple[int, int]:
     index = native_index(tensor)
     threads = _threads(compute_capability(index)) * multiprocessors(index)
-    key = (tensor.shape, tensor.stride(), str(chosen), accumulator, vector, tensor.storage_offset() % 4, threads)
+    layout = (tensor.shape, tensor.stride(), tensor.storage_offset() % 4, tensor.itemsize)
+    key = (*layout, str(chosen), accumulator, vector, threads)
     found = _known.get(key)
     if found is None:
         loop = loop_over(tensor.shape, tensor.stride(), _dimensions(chosen, tensor.dim()))
-        found = _known[key] = global_bytes(loop, accumulator, threads, vector, int(tensor.storage_offset()))
+        offset = int(tensor.storage_offset())
+        pieces = parts(loop, tensor.itemsize)
+        found = _known[key] = max(global_bytes(piece, accumulator, threads, vector, offset) for piece in pieces)
     return found
 
 
