@@ -2,10 +2,10 @@
 
     python benchmarks/check/recall.py [--json OUT]
 
-recall/wrong holds forty programs with 48 mistakes, recall/right the same programs repaired, recall/expected.json the lines
-that a reviewer would point at. They were written from published symptoms by someone who had not seen the rules, and were
-not shown to those who wrote rules before the first run, whose result is in docs/commands/check.md. A mistake counts as
-found when any finding is on one of its lines. Goals: 85 % found; no finding in a twin.
+recall/wrong holds forty programs with 48 mistakes, recall/right the same programs repaired, recall/expected.json the
+lines that a reviewer would point at. They were written from published symptoms by someone who had not seen the rules,
+and were not shown to those who wrote rules before the first run. A mistake counts as found when any finding is on one
+of its lines. Goals: 85 % found; no finding in a twin.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ IMPORTS = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n
         ("x = torch.ones(2).cuda().sum().item()", "number", None),
         ("x = torch.ones(2).cuda() > 0", "Tensor", "cuda"),
         ("x = torch.ones(2).cuda() is None", "bool", None),
+        ("y = torch.ones(2).cuda()\nx = (y > 0) & (y < 1)", "Tensor", "cuda"),
         ("x = torch.ones(2).cuda().shape", "size", None),
         ("x = torch.ones(2).cuda().max(dim=0)", "tuple", None),
         ("x = torch.cat([torch.ones(2).cuda(), y])", "Tensor", "cuda"),
@@ -188,3 +189,21 @@ def test_a_layer_that_a_snippet_does_not_define() -> None:
 def test_the_type_of_a_device_is_a_string() -> None:
     fact = probed("import torch\nprobe(torch.device('cuda:1').type)\n")
     assert (fact.kind, fact.device) == ("str", "cuda")
+
+
+def test_masks_joined_are_a_mask() -> None:
+    joined = IMPORTS + "y = torch.ones(2).cuda()\nprobe((y > 0) & ~(y > 1))\nprobe((y > 0) & y.long())"
+    assert [fact.dtype for fact in probed_all(joined)] == ["torch.bool", None]
+
+
+def test_what_forward_is_given_lives_where_the_model_does() -> None:
+    layer = (
+        "class Net(nn.Module):\n    def forward(self, x, scale=None):\n        probe(x); probe(scale); probe(x * 2)\n"
+    )
+    assert [fact.device for fact in probed_all(IMPORTS + layer)] == [None, None, None]
+    with_gpu = IMPORTS + layer + "net = Net().cuda()\n"
+    assert [(fact.kind, fact.device) for fact in probed_all(with_gpu)] == [
+        (None, "cuda"),
+        (None, None),
+        ("Tensor", "cuda"),
+    ]

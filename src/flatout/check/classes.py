@@ -55,6 +55,10 @@ class Classes:
     def _local_layers(self) -> dict[str, ast.ClassDef]:
         return {class_.name: class_ for class_ in self._tree.nodes(ast.ClassDef) if self.is_layer(class_)}
 
+    def local_layer(self, name: str | None) -> ast.ClassDef | None:
+        """The layer of this module with that name."""
+        return self._local_layers.get(name or "")
+
     def is_local_layer(self, name: str | None) -> bool:
         return name in self._local_layers
 

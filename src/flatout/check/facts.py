@@ -176,12 +176,27 @@ class Facts:
         fact = join(passed) if passed else UNKNOWN
         if binding.value is not None and passed:
             return fact if fact.kind == self.of(binding.value).kind else replace(fact, constant=None)
+        if fact == UNKNOWN and annotated == UNKNOWN and self._is_given_to_forward(binding.node):
+            return Fact(device="cuda")  # where the model is: what else it is, its use tells
         return annotated if fact == UNKNOWN else fact
+
+    def _is_given_to_forward(self, argument: ast.arg) -> bool:
+        """Whether it is a plain argument of a layer's `forward`, in a program that uses a GPU."""
+        arguments = self.module.tree.parent(argument)
+        forward = self.module.tree.parent(arguments) if arguments else None
+        if not isinstance(forward, FUNCTIONS) or forward.name != "forward" or not self.module.uses_gpu:
+            return False
+        class_ = self.module.tree.parent(forward)
+        required = forward.args.args[1 : len(forward.args.args) - len(forward.args.defaults)]
+        return isinstance(class_, ast.ClassDef) and self.module.classes.is_layer(class_) and argument in required
 
     # --- operators ----------------------------------------------------------------------------------------------------
 
     def _of_BinOp(self, node: ast.BinOp) -> Fact:
-        return self._combined([self.of(node.left), self.of(node.right)])
+        left, right = self.of(node.left), self.of(node.right)
+        fact = self._combined([left, right])
+        masks = isinstance(node.op, ast.BitAnd | ast.BitOr | ast.BitXor) and left.dtype == right.dtype == "torch.bool"
+        return replace(fact, dtype="torch.bool") if fact.is_tensor and masks else fact
 
     def _of_UnaryOp(self, node: ast.UnaryOp) -> Fact:
         operand = self.of(node.operand)

@@ -93,7 +93,7 @@ def test_a_script_that_uses_no_gpu_is_left_alone() -> None:
     assert lines("FO101", source) == []
 
 
-def test_forward_only_where_the_tensor_is_surely_on_the_gpu() -> None:
+def test_what_forward_is_given_is_where_the_model_is() -> None:
     source = """
     import torch
     from torch import nn
@@ -104,4 +104,5 @@ def test_forward_only_where_the_tensor_is_surely_on_the_gpu() -> None:
             y = x.cuda()
             return y * y.max().item()
     """
-    assert lines("FO101", source) == [8]
+    assert lines("FO101", source) == [5, 8]
+    assert lines("FO101", source.replace("x.cuda()", "x  # device")) == []  # a layer for no device in particular

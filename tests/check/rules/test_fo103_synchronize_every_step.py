@@ -21,3 +21,7 @@ def test_now_and_then_after_the_loop_or_in_a_measurement() -> None:
     assert lines("FO103", TRAIN.format(statement="pass") + "    torch.cuda.synchronize()\n") == []
     timed = "torch.cuda.synchronize(); took = time.perf_counter() - start"
     assert lines("FO103", TRAIN.format(statement=timed)) == []
+
+
+def test_a_function_whose_names_only_sound_like_time_measures_none() -> None:
+    assert lines("FO103", TRAIN.format(statement="torch.cuda.synchronize(); steps_this_time = i")) == [6]

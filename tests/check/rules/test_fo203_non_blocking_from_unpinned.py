@@ -32,7 +32,6 @@ def test_pinned_or_not_known(options: str) -> None:
 @pytest.mark.parametrize(
     "statement",
     [
-        "x = torch.tensor([1, 2]).cuda(non_blocking=True)",
         "x = torch.from_numpy(a).to('cuda', non_blocking=True)",
         "t = torch.zeros(3)\nx = t.to('cuda', non_blocking=True)",
     ],

@@ -30,6 +30,21 @@ def test_a_batch_that_may_move_itself_is_left_alone() -> None:
     assert lines("FO206", "import torch\nfor batch in train_loader:\n    batch.to('cuda')\n") == []
 
 
+def test_a_part_of_the_batch() -> None:
+    source = """
+    import torch
+    for batch in train_loader:
+        src, tgt = batch["src"], batch["tgt"]
+        src.to(device)
+        mask = batch[1]
+        mask.to(device)
+        loss = model(src, tgt)
+        loss.backward()
+        optimizer.step()
+    """
+    assert lines("FO206", source) == [4, 6]
+
+
 def test_a_tensor_of_the_module() -> None:
     assert lines("FO206", "import torch\nx = torch.ones(3)\nx.to('cuda')\n") == [3]
 

@@ -15,7 +15,10 @@ for x, y in loader:
     loss.backward()
     optimizer.step()
 """
-NET = "class Net(nn.Module):\n    def forward(self, x):\n        return x\n"
+NET = """class Net(nn.Module):
+    def __init__(self): super().__init__(); self.fc = nn.Linear(2, 2)
+    def forward(self, x): return self.fc(x)
+"""
 
 
 def test_a_device_that_nothing_is_put_on() -> None:
@@ -87,3 +90,20 @@ def test_what_looks_like_it_but_is_fine() -> None:
     assert lines("FO209", unused.replace("loss.backward()", "").replace("optimizer.step()", "")) == []  # no training
     module = 'import torch\ndevice = "cuda" if torch.cuda.is_available() else "cpu"\ndef train():\n    for x in l:\n'
     assert lines("FO209", module + "        f(x).backward()\n") == []  # other files may use it
+
+
+def test_a_layer_without_weights_may_stay_on_the_cpu() -> None:
+    source = """
+    import torch
+    from torch import nn
+    class L1(nn.Module):
+        def forward(self, a, b):
+            return (a - b).abs().mean()
+    criterion = L1()
+    model = nn.Linear(1, 1).cuda()
+    for x, y in train_loader:
+        loss = criterion(model(x.cuda()), y.cuda())
+        loss.backward()
+        optimizer.step()
+    """
+    assert lines("FO209", source) == []

@@ -7,9 +7,6 @@ from collections.abc import Iterator
 
 from flatout.check.module import Module
 from flatout.check.rule import Hit, Rule
-from flatout.check.tree import FUNCTIONS
-
-_TIMING_WORDS = ("time", "Event", "profile", "perf_counter", "clock", "elapsed", "bench")
 
 
 def find(module: Module) -> Iterator[Hit]:
@@ -25,10 +22,14 @@ def find(module: Module) -> Iterator[Hit]:
 
 
 def _is_timing(module: Module, call: ast.Call) -> bool:
-    """Whether the function around it measures time."""
-    around = next((node for node in module.tree.ancestors(call) if isinstance(node, FUNCTIONS)), None)
-    text = module.text.of(around) if around is not None else module.text.text
-    return any(word in text for word in _TIMING_WORDS)
+    """Whether the function around it measures time: it reads a clock, or an event."""
+    around = module.tree.function(call) or module.tree.root
+    for node in ast.walk(around):
+        if isinstance(node, ast.Attribute) and node.attr in ("elapsed_time", "perf_counter", "monotonic", "record"):
+            return True
+        if isinstance(node, ast.Call) and (module.qualified(node.func) or "").startswith(("time.", "timeit.")):
+            return True
+    return False
 
 
 RULE = Rule("FO103", "synchronize-every-step", "medium", find, needs=("synchronize",))

@@ -82,7 +82,7 @@ def _is_moved(module: Module, call: ast.Call) -> bool:
 
 
 def _goes_elsewhere(module: Module, name: str, function: ast.AST) -> bool:
-    """Whether the tensor called `name`, or what is made of it in `function`, is moved, indexes, or is read by number."""
+    """Whether the tensor called `name`, or what is made of it in `function`, is moved, indexes, or is read."""
     derived = _derived(name, function)
     uses = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id in derived]
     read = [use for use in uses if isinstance(use.ctx, ast.Load)]
@@ -117,7 +117,7 @@ def _is_taken_elsewhere(module: Module, use: ast.Name) -> bool:
 
 
 def _is_used_by_host(module: Module, node: ast.expr) -> bool:
-    """Whether an expression that holds `node` is moved, or is what the host decides by, counts by, or makes sizes of."""
+    """Whether an expression that holds `node` is moved, or is what the host decides, counts or makes sizes by."""
     below: ast.AST = node
     above = module.tree.parent(node)
     while isinstance(above, ast.expr | ast.keyword | ast.FormattedValue):

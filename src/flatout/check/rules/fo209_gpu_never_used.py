@@ -176,10 +176,17 @@ def _applications(module: Module, scope: Scope, name: str, depth: int = 2) -> li
 
 def _has_parameters(module: Module, class_name: str | None) -> bool:
     """Whether a layer surely holds weights: a local class that makes layers, or one of torch.nn's that has some."""
+    class_ = module.classes.local_layer(class_name)
+    if class_ is not None:
+        values = [value for several in module.classes.self_assignments(class_).values() for value in several if value]
+        held = [module.fact(value) for value in values]
+        return any(fact.kind == "Module" and _has_parameters(module, fact.class_name) for fact in held) or any(
+            isinstance(value, ast.Call) and module.qualified(value.func) in _WITH_PARAMETERS for value in values
+        )
     last = (class_name or "").rpartition(".")[2]
-    if module.classes.is_local_layer(class_name):
-        return True
-    return last.startswith(("Linear", "Conv", "Embedding", "BatchNorm", "LayerNorm", "Transformer"))
+    return last.startswith(("Linear", "Conv", "Embedding", "BatchNorm", "LayerNorm", "Transformer", "LSTM", "GRU"))
 
+
+_WITH_PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.Sequential", "torch.nn.ModuleList"})
 
 RULE = Rule("FO209", "gpu-never-used", "high", find, needs=("cuda",))

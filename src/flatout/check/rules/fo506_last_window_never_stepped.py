@@ -13,6 +13,9 @@ from flatout.check.windows import Window
 
 def find(module: Module) -> Iterator[Hit]:
     for window in module.windows.all:
+        if _counts_from_zero(module, window):
+            yield _off_by_one(window)
+            continue
         if not window.alone or not _counts_a_loader(module, window) or _stepped_later(module, window):
             continue
         size = ast.unparse(window.size)
@@ -27,6 +30,31 @@ def find(module: Module) -> Iterator[Hit]:
             f"`{size}`, the gradients of the last ones are lost or leak into the next epoch",
             f"Step at the last batch, too: `if {ast.unparse(window.test)} or {_last(window)}:`.",
         )
+
+
+def _counts_from_zero(module: Module, window: Window) -> bool:
+    """`i % n == 0` where `i` is the bare index of `enumerate(...)`: true for the very first batch."""
+    loop = window.loop
+    if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call) or not isinstance(loop.target, ast.Tuple):
+        return False
+    index, counter = loop.target.elts[0], window.counter
+    if not isinstance(index, ast.Name) or not isinstance(counter, ast.Name) or index.id != counter.id:
+        return False
+    if not isinstance(loop.iter.func, ast.Name) or loop.iter.func.id != "enumerate" or len(loop.iter.args) != 1:
+        return False
+    above = next((node for node in ast.walk(window.test) if isinstance(node, ast.Compare)), None)
+    compared = above.comparators[0] if above is not None else None
+    return not loop.iter.keywords and isinstance(compared, ast.Constant) and compared.value == 0 and window.alone
+
+
+def _off_by_one(window: Window) -> Hit:
+    test, size, counter = ast.unparse(window.test), ast.unparse(window.size), ast.unparse(window.counter)
+    return Hit(
+        window.test,
+        f"`{test}` is true for the very first batch: the first step has one batch instead of `{size}`, and up to "
+        f"`{size} - 1` batches at the end lead to none",
+        f"Count from 1: `({counter} + 1) % {size} == 0`.",
+    )
 
 
 def _last(window: Window) -> str:

@@ -30,7 +30,9 @@ def find(module: Module) -> Iterator[Hit]:
 
 def _again(module: Module, node: ast.expr, shown: str) -> Hit:
     region = module.region(node)
-    when = "in every forward pass" if region is not None and region.kind == "forward" else "on every step"
+    when = "in every epoch" if region is None else "on every step"
+    if region is not None and region.kind == "forward":
+        when = "in every forward pass"
     return Hit(
         node,
         f"`{shown}` runs {when}: each time it makes a new wrapper and looks up again what was compiled",
@@ -89,13 +91,21 @@ def _leaves(loop: Loop) -> bool:
 def _runs_each_time(module: Module, node: ast.expr) -> bool:
     """Whether the call runs on every step: not under an `if`, as what is kept for later calls is."""
     region = module.region(node)
-    if region is None or module.conditions(node):
+    if module.conditions(node):
         return False
+    if region is None:
+        return _is_run_by_epoch(module, node)
     function = module.tree.function(node)
     if function is not None and function.decorator_list and region.kind == "called":
         return False  # a cache
     loops = module.tree.loops(node)
     return region.loop is None or loops[0] is region.loop
+
+
+def _is_run_by_epoch(module: Module, node: ast.expr) -> bool:
+    """Whether the loop around holds a training loop, or what is compiled is given to a function that trains."""
+    loops = module.tree.loops(node)
+    return bool(loops) and any(module.tree.within(hot, loops[0]) for hot in module.regions.training_loops)
 
 
 def _varies(module: Module, call: ast.Call) -> bool:

@@ -48,19 +48,22 @@ def _nested(module: Module) -> Iterator[tuple[Backward, str]]:
         if len(loops) < 2 or not isinstance(loops[0], ast.For):
             continue
         inner, outer = loops[0], loops[1]
-        if not _is_count(inner) or _ends(module, inner) or not _steps_behind(module, inner, outer):
+        size = _size(module, inner)
+        if size is None or _ends(module, inner) or not _steps_behind(module, inner, outer):
             continue
-        yield backward, ast.unparse(inner.iter.args[0])  # type: ignore[attr-defined]
+        yield backward, ast.unparse(size)
 
 
-def _is_count(loop: ast.For) -> bool:
+def _size(module: Module, loop: ast.For) -> ast.expr | None:
+    """How many batches the loop takes: `range(n)`, `islice(batches, n)`."""
     over = loop.iter
-    return (
-        isinstance(over, ast.Call)
-        and isinstance(over.func, ast.Name)
-        and over.func.id == "range"
-        and len(over.args) == 1
-    )
+    if not isinstance(over, ast.Call):
+        return None
+    if isinstance(over.func, ast.Name) and over.func.id == "range" and len(over.args) == 1:
+        return over.args[0]
+    if module.qualified(over.func) == "itertools.islice" and len(over.args) == 2:
+        return over.args[1]
+    return None
 
 
 def _ends(module: Module, loop: Loop) -> bool:
