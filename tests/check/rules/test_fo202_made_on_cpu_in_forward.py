@@ -50,6 +50,10 @@ def test_made_on_the_cpu(statement: str) -> None:
         "sizes = torch.IntTensor([n])\n        x = x[:, : sizes[0]]",
         "rows = torch.arange(n)\n        grid = rows[None] * 2\n        x = x + grid.cuda()",
         "rows = torch.arange(n)\n        x = x + (rows * 2).to(x.device)",
+        "r = 1 + 2 * torch.rand(2)\n        x = x[: int(n * r[0])]",
+        "for f in torch.rand(n) * 2:\n            x = x + kernel(f).to(x.device)",
+        "boxed = torch.IntTensor([self.channels])\n        x = fused(x, boxed)",
+        "p = torch.softmax(torch.Tensor(e), 0)\n        best = p.argmax()\n        x = self.experts[best.item()](x)",
     ],
 )
 def test_what_follows_the_input_or_may_stay(statement: str) -> None:

@@ -54,6 +54,8 @@ def _is_scalar(module: Module, call: ast.Call) -> bool:
     name = module.qualified(call.func)
     if name in _SCALARS:
         return not (call.args and isinstance(call.args[0], ast.List | ast.Tuple | ast.ListComp))
+    if name in OLD_CONSTRUCTORS and call.args and isinstance(call.args[0], ast.List) and len(call.args[0].elts) == 1:
+        return True  # `torch.IntTensor([n])`: a number in a box
     if name in RANDOM and _is_one(module, call.args[-1] if call.args else None):
         return True  # thrown for the host's own decision: `if torch.rand(1) < p`
     first = call.args[0] if call.args else None
@@ -71,36 +73,36 @@ def _is_moved(module: Module, call: ast.Call) -> bool:
     if _is_used_by_host(module, call):
         return True
     above = module.tree.parent(call)
-    while isinstance(above, ast.Attribute):
-        applied = module.tree.parent(above)
-        above = module.tree.parent(applied) if isinstance(applied, ast.Call) else applied
     if isinstance(above, ast.Subscript) and call is above.slice:
         return True
-    if not isinstance(above, ast.Assign) or not isinstance(above.targets[0], ast.Name):
-        return isinstance(above, ast.Call) and module.qualified(above.func) in ("torch.nn.Parameter", "int", "float")
-    return _goes_elsewhere(module, above.targets[0].id, module.tree.function(call) or module.tree.root)
+    if isinstance(above, ast.Call) and module.qualified(above.func) == "torch.nn.Parameter":
+        return True
+    statement = module.tree.statement(call)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
+    return isinstance(target, ast.Name) and _goes_elsewhere(module, target.id, statement)
 
 
-def _goes_elsewhere(module: Module, name: str, function: ast.AST) -> bool:
-    """Whether the tensor called `name`, or what is made of it in `function`, is moved, indexes, or is read."""
-    derived = _derived(name, function)
-    uses = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id in derived]
-    read = [use for use in uses if isinstance(use.ctx, ast.Load)]
+def _goes_elsewhere(module: Module, name: str, made: ast.stmt) -> bool:
+    """Whether what the statement calls `name`, or what is made of it later, is moved, indexes, or is read."""
+    function = module.tree.function(made) or module.tree.root
+    derived = _derived(name, function, made.lineno)
+    names = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id in derived]
+    read = [use for use in names if isinstance(use.ctx, ast.Load) and use.lineno > made.lineno]
     own = [use for use in read if use.id == name]
     if own and all(_is_read_by_number(module, use) for use in own):
         return True
     return any(_is_taken_elsewhere(module, use) for use in read)
 
 
-def _derived(name: str, function: ast.AST) -> set[str]:
-    """`name` and the names that are assigned something made of it, in the order of the source."""
+def _derived(name: str, function: ast.AST, line: int) -> set[str]:
+    """`name` and the names that are assigned something made of it below `line`, in the order of the source."""
     derived = {name}
-    assignments = [node for node in ast.walk(function) if isinstance(node, ast.Assign)]
-    for node in sorted(assignments, key=lambda node: node.lineno):
-        if any(isinstance(part, ast.Name) and part.id in derived for part in ast.walk(node.value)):
-            derived.update(
-                part.id for target in node.targets for part in ast.walk(target) if isinstance(part, ast.Name)
-            )
+    bindings = [node for node in ast.walk(function) if isinstance(node, ast.Assign | ast.For) and node.lineno > line]
+    for node in sorted(bindings, key=lambda node: node.lineno):
+        value, targets = (node.value, node.targets) if isinstance(node, ast.Assign) else (node.iter, [node.target])
+        if any(isinstance(part, ast.Name) and part.id in derived for part in ast.walk(value)):
+            parts = (part for target in targets for part in ast.walk(target))
+            derived.update(part.id for part in parts if isinstance(part, ast.Name))
     return derived
 
 
