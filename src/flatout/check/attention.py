@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -127,6 +129,10 @@ class _Trace:
 
 def attentions(module: Module) -> Iterator[Attention]:
     """Every attention that surely is one, and whose weights are used for nothing else."""
+    reads: defaultdict[str, list[ast.Name]] = defaultdict(list)
+    for name in module.tree.nodes(ast.Name):
+        if isinstance(name.ctx, ast.Load):
+            reads[name.id].append(name)
     for node in (*module.tree.nodes(ast.BinOp), *module.tree.nodes(ast.Call)):
         operands = product(node)
         if operands is None:
@@ -137,7 +143,7 @@ def attentions(module: Module) -> Iterator[Attention]:
         inner = product(trace.scores)
         assert inner is not None
         key = _turned(module, inner[1], is_einsum=_called(trace.scores) == "einsum")
-        if key is None or not _is_plain(operands[1]) or not _only_used_here(module, trace, node, operands[0]):
+        if key is None or not _is_plain(operands[1]) or not _only_used_here(module, trace, node, operands[0], reads):
             continue
         yield Attention(node, _unscaled(inner[0]), _unscaled(key), operands[1], trace.masked, trace.dropped)
 
@@ -212,12 +218,14 @@ def _unscaled(node: ast.expr) -> ast.expr:
     return node
 
 
-def _only_used_here(module: Module, trace: _Trace, last: ast.expr, weights: ast.expr) -> bool:
+def _only_used_here(
+    module: Module, trace: _Trace, last: ast.expr, weights: ast.expr, reads: dict[str, list[ast.Name]]
+) -> bool:
     """Whether scores and weights go nowhere else: they are not returned, kept or looked at."""
     function = module.tree.function(last)
-    around: ast.AST = function if function is not None else module.tree.root
-    for node in ast.walk(around):
-        if not isinstance(node, ast.Name) or node.id not in trace.names or not isinstance(node.ctx, ast.Load):
+    begin, end = (function.lineno, function.end_lineno or 0) if function is not None else (0, sys.maxsize)
+    for node in (node for name in trace.names for node in reads[name]):
+        if not begin <= node.lineno <= end:
             continue
         if module.tree.within(node, weights):
             continue

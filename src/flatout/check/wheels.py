@@ -1,8 +1,11 @@
 """Which PyTorch was built for which CUDA, by the index pages of https://download.pytorch.org/whl.
 
-The first and the last minor version on each page: https://pytorch.org/get-started/previous-versions/ (read in November
-2026); the last of cu128 is 2.11 (pytorch pull request 179072). None: the page still gets new versions, or it is not
-known that it does not.
+The first and the last minor version on each page, from https://pytorch.org/get-started/previous-versions/ in its state
+of May 2026. The last of cu128 is 2.11, and cu132 begins with 2.12: https://dev-discuss.pytorch.org/t/3337 ("Introducing
+CUDA 13.2 and Deprecating CUDA 12.8"). The page does not name every old build: where a first version is in doubt the
+table has the earlier one, and cu80, cu90, cu100 and cu115 are from general knowledge.
+
+None: the page still gets new versions, or it is not known that it does not.
 """
 
 from __future__ import annotations

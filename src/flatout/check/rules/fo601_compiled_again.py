@@ -9,7 +9,7 @@ from flatout.check.compiled import COMPILE
 from flatout.check.hints import sounds_like
 from flatout.check.module import Module
 from flatout.check.rule import Hit, Rule
-from flatout.check.tree import FUNCTIONS, Function, Loop
+from flatout.check.tree import FUNCTIONS, Loop
 
 
 def find(module: Module) -> Iterator[Hit]:
@@ -111,12 +111,15 @@ def _is_run_by_epoch(module: Module, node: ast.expr) -> bool:
 def _varies(module: Module, call: ast.Call) -> bool:
     """Whether what is compiled changes from round to round: then it has to be compiled again."""
     region = module.region(call)
-    within: Loop | Function | None = region.loop if region is not None else None
+    within = region.loop if region is not None else None
     if within is None:
         return False
-    read = {node.id for value in _values(call) for node in ast.walk(value) if isinstance(node, ast.Name)}
-    set_ = {node.id for node in ast.walk(within) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    return bool(read & set_)
+    first, last = within.lineno, within.end_lineno or within.lineno
+    for node in (node for value in _values(call) for node in ast.walk(value) if isinstance(node, ast.Name)):
+        found = module.scopes.lookup(node.id, node)
+        if found and any(first <= getattr(binding.node, "lineno", 0) <= last for binding in found[1]):
+            return True
+    return False
 
 
 def _values(call: ast.Call) -> list[ast.expr]:

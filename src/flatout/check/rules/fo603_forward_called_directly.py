@@ -18,16 +18,18 @@ _HOOKED = (
     (re.compile(r"\bfully_shard\("), "the hooks that gather its sharded parameters"),
     (re.compile(r"\bprune\.\w+\("), "the hook that applies the pruning mask"),
 )
+_REGISTERED = re.compile(r"([\w.\[\]]+)\.register_(?:full_)?(?:forward|backward)_(?:pre_)?hook\(")
 
 
 def find(module: Module) -> Iterator[Hit]:
+    missed_by = _Missed(module)
     for call in module.methods("forward"):
         assert isinstance(call.func, ast.Attribute)
         model = call.func.value
         if not _is_model(module, model):
             continue
         name = ast.unparse(model)
-        missed, severe = _missed(module, model)
+        missed, severe = missed_by.of(name)
         if missed is None and module.region(call) is None and not _evaluates(module, call):
             continue
         yield Hit(
@@ -56,19 +58,27 @@ def _kind(module: Module, node: ast.expr) -> str | None:
     return "Module" if kind is None and sounds_like("Module", node) else kind
 
 
-def _missed(module: Module, model: ast.expr) -> tuple[str | None, bool]:
-    name = ast.unparse(model)
-    for call in module.methods("compile"):
-        if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == name:
+class _Missed:
+    """What the file hangs on the calls of its models."""
+
+    def __init__(self, module: Module) -> None:
+        text = module.text.text
+        self._compiled = {
+            ast.unparse(call.func.value) for call in module.methods("compile") if isinstance(call.func, ast.Attribute)
+        }
+        self._general = next((what for pattern, what in _HOOKED if pattern.search(text)), None)
+        # `model.layer[0].register_forward_hook(`: the owner, and each thing that it is a part of.
+        self._hooked = {match[1] for match in _REGISTERED.finditer(text)}
+
+    def of(self, name: str) -> tuple[str | None, bool]:
+        """What calling `name.forward` leaves out, and whether that surely matters."""
+        if name in self._compiled:
             return f"the compiled code that `{name}.compile()` made", True
-    for pattern, what in _HOOKED:
-        if pattern.search(module.text.text):
-            return what, True
-    if re.search(
-        rf"\b{re.escape(name)}\b[\w.\[\]]*\.register_(?:full_)?(?:forward|backward)_(?:pre_)?hook\(", module.text.text
-    ):
-        return "the hooks that it is given in this file", False
-    return None, False
+        if self._general is not None:
+            return self._general, True
+        if any(owner == name or owner.startswith((f"{name}.", f"{name}[")) for owner in self._hooked):
+            return "the hooks that it is given in this file", False
+        return None, False
 
 
 def _evaluates(module: Module, call: ast.Call) -> bool:

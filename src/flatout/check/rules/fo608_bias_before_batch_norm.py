@@ -11,7 +11,7 @@ from flatout.check.devices import argument, keyword
 from flatout.check.fixes import add_argument, replace
 from flatout.check.module import Module
 from flatout.check.rule import Hit, Rule
-from flatout.check.tree import FUNCTIONS
+from flatout.check.tree import FUNCTIONS, Function
 from flatout.source import Fix
 
 # Layers with a bias for each output channel, and where `bias` stands among their arguments.
@@ -69,8 +69,14 @@ def _is_pair(module: Module, first: ast.expr | None, second: ast.expr | None) ->
 def _in_sequences(module: Module) -> Iterator[tuple[ast.Call, ast.Call]]:
     """Neighbours in `nn.Sequential(...)`, or in a list that one is made of."""
     rows: list[list[ast.expr]] = [call.args for call in module.calls("torch.nn.Sequential")]
+    starred = {
+        (module.tree.function(call), item.value.id)
+        for call in module.calls("torch.nn.Sequential")
+        for item in call.args
+        if isinstance(item, ast.Starred) and isinstance(item.value, ast.Name)
+    }
     for node in module.tree.nodes(ast.List):
-        if _becomes_sequence(module, node):
+        if _becomes_sequence(module, node, starred):
             rows.append(node.elts)
     for row in rows:
         for first, second in pairwise(row):
@@ -78,7 +84,7 @@ def _in_sequences(module: Module) -> Iterator[tuple[ast.Call, ast.Call]]:
                 yield first, second  # type: ignore[misc]
 
 
-def _becomes_sequence(module: Module, node: ast.List) -> bool:
+def _becomes_sequence(module: Module, node: ast.List, starred: set[tuple[Function | None, str]]) -> bool:
     """`nn.Sequential(*[...])`, or `layers = [...]`, `layers += [...]` and `nn.Sequential(*layers)` in one function."""
     above = module.tree.parent(node)
     if isinstance(above, ast.Starred):
@@ -95,13 +101,7 @@ def _becomes_sequence(module: Module, node: ast.List) -> bool:
         target = above.func.value
     if not isinstance(target, ast.Name):
         return False
-    function = module.tree.function(node)
-    return any(
-        isinstance(item, ast.Starred) and isinstance(item.value, ast.Name) and item.value.id == target.id
-        for call in module.calls("torch.nn.Sequential")
-        if module.tree.function(call) is function
-        for item in call.args
-    )
+    return (module.tree.function(node), target.id) in starred
 
 
 def _in_forward(module: Module) -> Iterator[tuple[ast.Call, ast.Call]]:

@@ -9,26 +9,28 @@ from flatout.check.module import Module
 from flatout.check.ranks import RankBranch, collective, holds_on_one, rank_branches
 from flatout.check.rule import Hit, Rule
 from flatout.check.scaling import before
-from flatout.check.tree import FUNCTIONS, Function
+from flatout.check.tree import Function
 
 _NEEDS = ("distributed", "dist.", "accelerator", "fabric")
 
 
 def find(module: Module) -> Iterator[Hit]:
     collectives = {call: name for call in module.tree.nodes(ast.Call) if (name := collective(module, call))}
+    if not collectives:
+        return
     branches = {call: list(rank_branches(module, call)) for call in collectives}
+    sides = {(name, branch.on_main) for call, name in collectives.items() for branch in branches[call]}
+    asked = _Asked(module, collectives)
     for call, name in collectives.items():
-        others = [other for other, called in collectives.items() if called == name and other is not call]
         branch = branches[call][0] if branches[call] else None
         if branch is None:
-            left = _left_early(module, call, collectives)
+            left = asked.left_early(call)
             if left is not None:
                 yield _after_return(module, call, left)
-        elif not _other_branch_joins(module, branch, collectives) and not any(
-            found.on_main != branch.on_main for other in others for found in branches[other]
-        ):
+        # A pair, `if rank != 0: barrier()` and `if rank == 0: barrier()`, meets.
+        elif (name, not branch.on_main) not in sides and not asked.other_branch_joins(branch):
             yield _under(module, call, branch)
-    yield from _called(module, collectives, branches)
+    yield from _called(module, asked, branches)
 
 
 def _under(module: Module, call: ast.Call, branch: RankBranch) -> Hit:
@@ -52,54 +54,64 @@ def _after_return(module: Module, call: ast.Call, left: ast.If) -> Hit:
     )
 
 
-def _other_branch_joins(module: Module, branch: RankBranch, collectives: dict[ast.Call, str]) -> bool:
-    """Whether those that take the other branch of the `if` make a collective, too, here or in a function of this file.
+class _Asked:
+    """What is asked of each collective."""
 
-    Where the branch returns, the other one is all that follows.
-    """
-    statement = branch.statement
-    making = {module.tree.function(call) for call in collectives} - {None}
+    def __init__(self, module: Module, collectives: dict[ast.Call, str]) -> None:
+        self.module = module
+        self.collectives = collectives
+        self.making = {module.tree.function(call) for call in collectives} - {None}
+        self._exits = [item for item in module.tree.nodes(ast.If) if self._is_exit(item)]
 
-    def joins(node: ast.AST) -> bool:
-        return isinstance(node, ast.Call) and (node in collectives or module.functions.definition(node.func) in making)
+    def joins(self, node: ast.AST) -> bool:
+        """Whether `node` is a collective, or calls a function of this file that makes one."""
+        return isinstance(node, ast.Call) and (
+            node in self.collectives or self.module.functions.definition(node.func) in self.making
+        )
 
-    other = statement.orelse if branch.in_body else statement.body
-    if any(joins(node) for item in other for node in ast.walk(item)):
-        return True
-    function, end = module.tree.function(statement), statement.end_lineno or 0
-    if function is None or not branch.in_body or not isinstance(statement.body[-1], ast.Return | ast.Continue):
-        return False
-    return any(isinstance(node, ast.Call) and node.lineno > end and joins(node) for node in ast.walk(function))
+    def other_branch_joins(self, branch: RankBranch) -> bool:
+        """Whether those that take the other branch of the `if` make a collective, too.
+
+        Where the branch returns, the other one is all that follows.
+        """
+        statement = branch.statement
+        other = statement.orelse if branch.in_body else statement.body
+        if any(self.joins(node) for item in other for node in ast.walk(item)):
+            return True
+        function, end = self.module.tree.function(statement), statement.end_lineno or 0
+        if function is None or not branch.in_body or not isinstance(statement.body[-1], ast.Return | ast.Continue):
+            return False
+        return any(isinstance(node, ast.Call) and node.lineno > end and self.joins(node) for node in ast.walk(function))
+
+    def _is_exit(self, item: ast.If) -> bool:
+        """Whether it is an `if` on the rank whose body returns, without a collective."""
+        return (
+            not item.orelse
+            and isinstance(item.body[-1], ast.Return)
+            and holds_on_one(self.module, item.test) is not None
+            and not any(isinstance(node, ast.Call) and node in self.collectives for node in ast.walk(item))
+        )
+
+    def left_early(self, call: ast.Call) -> ast.If | None:
+        """The `if` on the rank before the call, in a block around it, at which some ranks return."""
+        tree = self.module.tree
+        for item in self._exits:
+            if item.lineno < call.lineno and tree.function(item) is tree.function(call):
+                block = tree.blocks.get(item)
+                if any(
+                    isinstance(above, ast.stmt) and tree.blocks.get(above) is block for above in tree.ancestors(call)
+                ):
+                    return item
+        return None
 
 
-def _left_early(module: Module, call: ast.Call, collectives: dict[ast.Call, str]) -> ast.If | None:
-    """The `if` on the rank before the call, in a block around it, whose body returns without a collective."""
-    statement: ast.AST | None = module.tree.statement(call)
-    while isinstance(statement, ast.stmt) and not isinstance(statement, FUNCTIONS):
-        for item in module.tree.blocks.get(statement, []):
-            if item is statement:
-                break
-            if (
-                isinstance(item, ast.If)
-                and not item.orelse
-                and isinstance(item.body[-1], ast.Return)
-                and holds_on_one(module, item.test) is not None
-                and not any(isinstance(node, ast.Call) and node in collectives for node in ast.walk(item))
-            ):
-                return item
-        statement = module.tree.parent(statement)
-    return None
-
-
-def _called(
-    module: Module, collectives: dict[ast.Call, str], branches: dict[ast.Call, list[RankBranch]]
-) -> Iterator[Hit]:
+def _called(module: Module, asked: _Asked, branches: dict[ast.Call, list[RankBranch]]) -> Iterator[Hit]:
     """Calls, under a condition on the rank, of a function of this module that makes a collective."""
     inside: dict[Function, ast.Call] = {}
-    for call in sorted(collectives, key=lambda call: (call.lineno, call.col_offset)):
+    for call in sorted(branches, key=lambda call: (call.lineno, call.col_offset)):
         function = module.tree.function(call)
         # Its own `if`s may ask whether there are several ranks at all; those on the rank were dealt with.
-        if function is not None and not branches[call] and _left_early(module, call, collectives) is None:
+        if function is not None and not branches[call] and asked.left_early(call) is None:
             inside.setdefault(function, call)
     for function, inner in inside.items():
         calls = module.functions.calls_of(function)
@@ -108,7 +120,7 @@ def _called(
             branch = found[call][0] if found[call] else None
             if branch is None or any(other.on_main != branch.on_main for around in found.values() for other in around):
                 continue
-            if _other_branch_joins(module, branch, collectives) or not before(branch.statement, call):
+            if asked.other_branch_joins(branch) or not before(branch.statement, call):
                 continue
             where = module.text.short(branch.statement.test)
             reached = f"where `{where}`" if branch.in_body else f"where `{where}` does not hold"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
 
 from flatout.check.devices import keyword
@@ -14,10 +15,14 @@ _SENDS = ("torch.distributed.isend", "torch.distributed.irecv", "torch.distribut
 
 
 def find(module: Module) -> Iterator[Hit]:
-    names = [f"torch.distributed.{name}" for name in GROUP_POSITIONS]
+    names = [f"torch.distributed.{collective}" for collective in GROUP_POSITIONS]
     asynchronous = [call for call in module.calls(*names) if _is_asynchronous(module, call)]
+    reads: defaultdict[str, list[ast.Name]] = defaultdict(list)
+    for name in module.tree.nodes(ast.Name):
+        if isinstance(name.ctx, ast.Load):
+            reads[name.id].append(name)
     for call in (*asynchronous, *module.calls(*_SENDS)):
-        handle = _handle(module, call)
+        handle = _handle(module, call, reads)
         if handle is None or _waits_otherwise(module, call):
             continue
         where = f"`{handle}` is never waited for" if handle else "nothing waits for it"
@@ -36,7 +41,7 @@ def _is_asynchronous(module: Module, call: ast.Call) -> bool:
     return value is not None and module.constant(value) is True
 
 
-def _handle(module: Module, call: ast.Call) -> str | None:
+def _handle(module: Module, call: ast.Call, reads: dict[str, list[ast.Name]]) -> str | None:
     """The name that keeps the handle and is never read, "" where none keeps it; None where something may wait."""
     above = module.tree.parent(call)
     if isinstance(above, ast.Expr):
@@ -44,10 +49,7 @@ def _handle(module: Module, call: ast.Call) -> str | None:
     if isinstance(above, ast.Assign) and len(above.targets) == 1 and isinstance(above.targets[0], ast.Name):
         name = above.targets[0]
         found = module.scopes.lookup(name.id, name)
-        used = any(
-            other.id == name.id and isinstance(other.ctx, ast.Load) and module.scopes.lookup(other.id, other) == found
-            for other in module.tree.nodes(ast.Name)
-        )
+        used = any(module.scopes.lookup(other.id, other) == found for other in reads.get(name.id, ()))
         return None if used or not isinstance(module.tree.function(call), ast.FunctionDef) else name.id
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
 
 from flatout.check.module import Module
@@ -18,20 +19,23 @@ _READING = frozenset({"float", "int", "print"})
 
 def find(module: Module) -> Iterator[Hit]:
     told: set[ast.AST] = set()  # one a loop: the first read is what costs
+    reads = _reads(module)
     for call in module.tree.nodes(ast.Call):
-        if collective(module, call) not in _REDUCING or not runs_every_step(module, call):
+        if collective(module, call) not in _REDUCING or module.region(call) is None:
             continue
         if not call.args or not isinstance(call.args[0], ast.Name):
             continue
         name, region = call.args[0].id, module.region(call)
         assert region is not None
+        if region.node in told or not runs_every_step(module, call):
+            continue
         if region.loop is not None:
-            read = _read(module, name, call, region.loop)
+            read = _read(module, reads, name, call, region.loop)
         elif region.kind == "called":
-            read = _read_by_callers(module, call, name)
+            read = _read_by_callers(module, reads, call, name)
         else:
             read = None
-        if read is not None and region.node not in told:
+        if read is not None:
             told.add(region.node)
             yield Hit(
                 call,
@@ -42,19 +46,31 @@ def find(module: Module) -> Iterator[Hit]:
             )
 
 
-def _read(module: Module, name: str, after: ast.Call, within: ast.stmt) -> ast.expr | None:
+_Reads = dict[str, list[ast.Call]]
+
+
+def _reads(module: Module) -> _Reads:
+    """The calls that read a variable on the host, by its name, in source order."""
+    found: defaultdict[str, list[ast.Call]] = defaultdict(list)
+    for call in module.methods("item", "tolist"):
+        assert isinstance(call.func, ast.Attribute)
+        name = _root(call.func.value)
+        if name is not None and not call.args:
+            found[name].append(call)
+    for call in module.tree.nodes(ast.Call):
+        if isinstance(call.func, ast.Name) and call.func.id in _READING:
+            for name in {_root(value) for value in call.args} - {None}:
+                found[str(name)].append(call)
+    return found
+
+
+def _read(module: Module, reads: _Reads, name: str, after: ast.Call, within: ast.stmt) -> ast.expr | None:
     """The first place behind `after` that reads the variable on the host, each time round."""
-    for node in ast.walk(within):
-        if isinstance(node, ast.Call) and before(after, node) and _reads(node, name) and not module.is_rare(node):
-            return node
+    end = within.end_lineno or within.lineno
+    for call in reads.get(name, ()):
+        if before(after, call) and call.lineno <= end and not module.is_rare(call):
+            return call
     return None
-
-
-def _reads(call: ast.Call, name: str) -> bool:
-    func = call.func
-    if isinstance(func, ast.Attribute) and func.attr in ("item", "tolist") and not call.args:
-        return _root(func.value) == name
-    return isinstance(func, ast.Name) and func.id in _READING and any(_root(value) == name for value in call.args)
 
 
 def _root(node: ast.expr) -> str | None:
@@ -63,12 +79,12 @@ def _root(node: ast.expr) -> str | None:
     return node.id if isinstance(node, ast.Name) else None
 
 
-def _read_by_callers(module: Module, call: ast.Call, name: str) -> ast.expr | None:
+def _read_by_callers(module: Module, reads: _Reads, call: ast.Call, name: str) -> ast.expr | None:
     """The same where a helper reduces (`def reduce_mean(tensor)`): in it, or by who calls it."""
     function = module.tree.function(call)
     if function is None:
         return None
-    found = _read(module, name, call, function)
+    found = _read(module, reads, name, call, function)
     if found is not None:
         return found
     if not _returns(module, function, name):
@@ -80,7 +96,7 @@ def _read_by_callers(module: Module, call: ast.Call, name: str) -> ast.expr | No
         if isinstance(above, ast.Attribute) and above.attr == "item":
             return above
         if isinstance(above, ast.Assign) and isinstance(above.targets[0], ast.Name):
-            found = _read(module, above.targets[0].id, caller, region.loop)
+            found = _read(module, reads, above.targets[0].id, caller, region.loop)
             if found is not None:
                 return found
     return None

@@ -11,6 +11,7 @@ from flatout.check.fixes import add_argument
 from flatout.check.module import Module
 from flatout.check.ranks import rank_branches
 from flatout.check.rule import Hit, Rule
+from flatout.check.tree import Function
 from flatout.source import Fix
 
 MAP_LOCATION_POSITION = 1  # torch.load(f, map_location, pickle_module, *, weights_only, mmap)
@@ -22,12 +23,13 @@ _CARED_FOR = re.compile(r"set_default_load|accelerat|lightning|deepspeed", re.I)
 def find(module: Module) -> Iterator[Hit]:
     if not module.calls("torch.distributed.init_process_group") or _CARED_FOR.search(module.text.text):
         return
+    given = given_to_load_state_dict(module)
     for call in module.calls("torch.load"):
         if argument(call, MAP_LOCATION_POSITION, "map_location") is not None or not call.args:
             continue
         if any(item.arg is None for item in call.keywords) or any(rank_branches(module, call)):
             continue
-        if not feeds_load_state_dict(module, call):
+        if not feeds_load_state_dict(module, call, given):
             continue
         try:
             fix = Fix('Add `map_location="cpu"`', (add_argument(module, call, 'map_location="cpu"'),), "unsafe")
@@ -42,35 +44,30 @@ def find(module: Module) -> Iterator[Hit]:
         )
 
 
-def feeds_load_state_dict(module: Module, call: ast.Call) -> bool:
+Places = set[tuple[Function | None, str]]
+
+
+def given_to_load_state_dict(module: Module) -> Places:
+    """The variables, with their functions, that stand in an argument of `load_state_dict`."""
+    return {
+        (module.tree.function(load), ast.unparse(node))
+        for load in module.methods("load_state_dict")
+        for value in load.args
+        for node in ast.walk(value)
+        if isinstance(node, ast.Name | ast.Attribute)
+    }
+
+
+def feeds_load_state_dict(module: Module, call: ast.Call, given: Places) -> bool:
     """Whether what is loaded, or a part of it, surely goes to `load_state_dict`."""
     above: ast.AST | None = module.tree.parent(call)
     while isinstance(above, ast.Subscript | ast.Attribute):
         above = module.tree.parent(above)
     if isinstance(above, ast.Call):
-        return (
-            isinstance(above.func, ast.Attribute)
-            and above.func.attr == "load_state_dict"
-            and _holds_tensors(module, above.func.value)
-        )
+        return isinstance(above.func, ast.Attribute) and above.func.attr == "load_state_dict"
     if not isinstance(above, ast.Assign) or not isinstance(above.targets[0], ast.Name | ast.Attribute):
         return False
-    name, function = ast.unparse(above.targets[0]), module.tree.function(call)
-    return any(
-        module.tree.function(load) is function
-        and _holds_tensors(module, load.func.value)  # type: ignore[attr-defined]
-        and any(
-            isinstance(node, ast.Name | ast.Attribute) and ast.unparse(node) == name
-            for value in load.args
-            for node in ast.walk(value)
-        )
-        for load in module.methods("load_state_dict")
-    )
-
-
-def _holds_tensors(module: Module, owner: ast.expr) -> bool:
-    """A scheduler's state is numbers."""
-    return module.fact(owner).kind != "Scheduler" and "sched" not in ast.unparse(owner).lower()
+    return (module.tree.function(call), ast.unparse(above.targets[0])) in given
 
 
 RULE = Rule("FO710", "load-on-every-rank", "medium", find, needs=("init_process_group",))

@@ -11,7 +11,7 @@ from flatout.check.fixes import add_argument, replace
 from flatout.check.module import Module
 from flatout.check.ranks import last_word
 from flatout.check.rule import Hit, Rule
-from flatout.check.rules.fo710_load_on_every_rank import feeds_load_state_dict
+from flatout.check.rules.fo710_load_on_every_rank import feeds_load_state_dict, given_to_load_state_dict
 from flatout.source import Edit, Fix
 
 SAFE_BY_DEFAULT = (2, 6)  # torch.load(weights_only=True): PyTorch 2.6's release notes
@@ -21,13 +21,18 @@ _DOWNLOADS = re.compile(r"download|cached_path|cached_file|urlretrieve", re.I)
 
 
 def find(module: Module) -> Iterator[Hit]:
+    given = given_to_load_state_dict(module)
     for call in module.calls("torch.load"):
         if not call.args or any(item.arg in (None, "pickle_module") for item in call.keywords):
             continue
         option = keyword(call, "weights_only")
         shown = module.text.short(call)
         if option is None:
-            if module.torch is None or module.torch >= SAFE_BY_DEFAULT or not feeds_load_state_dict(module, call):
+            if (
+                module.torch is None
+                or module.torch >= SAFE_BY_DEFAULT
+                or not feeds_load_state_dict(module, call, given)
+            ):
                 continue
             version = f"{module.torch[0]}.{module.torch[1]}"
             message = (
