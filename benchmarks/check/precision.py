@@ -62,7 +62,7 @@ def findings(folder: Path) -> tuple[list[Judged], list[tuple[str, str]]]:
             place = path.resolve().relative_to(root.resolve()).as_posix()
             one = Judged(package, place, finding.line, finding.code, finding.message, text, None, None)
             verdict = verdicts.get(one.key)
-            found.append(one._replace(**verdict) if verdict else one)
+            found.append(one._replace(verdict=verdict["verdict"], why=verdict["why"]) if verdict else one)
     return found, unreadable
 
 

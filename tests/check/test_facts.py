@@ -196,10 +196,13 @@ def test_masks_joined_are_a_mask() -> None:
     assert [fact.dtype for fact in probed_all(joined)] == ["torch.bool", None]
 
 
+def test_an_argument_of_forward_that_may_be_a_number_is_not_known() -> None:
+    layer = "class Net(nn.Module):\n    def forward(self, x, epoch):\n        probe(epoch > 3)\n        return x\n"
+    assert probed(IMPORTS + layer + "net = Net().cuda()\n").kind == "bool"
+
+
 def test_what_forward_is_given_lives_where_the_model_does() -> None:
-    layer = (
-        "class Net(nn.Module):\n    def forward(self, x, scale=None):\n        probe(x); probe(scale); probe(x * 2)\n"
-    )
+    layer = "class Net(nn.Module):\n    def forward(self, x, scale=None):\n        probe(x); probe(scale); probe(x * 2); x.view(-1)\n"
     assert [fact.device for fact in probed_all(IMPORTS + layer)] == [None, None, None]
     with_gpu = IMPORTS + layer + "net = Net().cuda()\n"
     assert [(fact.kind, fact.device) for fact in probed_all(with_gpu)] == [

@@ -11,7 +11,7 @@ from flatout.check.fact import NUMBERS, UNKNOWN, Fact, join
 from flatout.check.hints import hint
 from flatout.check.known_calls import builtin_fact, call_fact, method_fact
 from flatout.check.scopes import Binding
-from flatout.check.torch_api import DTYPE_ALIASES, DTYPE_NAMES, TENSOR_ATTRIBUTES
+from flatout.check.torch_api import DTYPE_ALIASES, DTYPE_NAMES, TENSOR_ATTRIBUTES, TENSOR_METHODS
 from flatout.check.tree import FUNCTIONS, Function
 
 if TYPE_CHECKING:
@@ -188,7 +188,25 @@ class Facts:
             return False
         class_ = self.module.tree.parent(forward)
         required = forward.args.args[1 : len(forward.args.args) - len(forward.args.defaults)]
-        return isinstance(class_, ast.ClassDef) and self.module.classes.is_layer(class_) and argument in required
+        if argument not in required or not isinstance(class_, ast.ClassDef) or not self.module.classes.is_layer(class_):
+            return False
+        return any(self._is_used_as_tensor(use) for use in self.module.scopes.uses(forward, argument.arg))
+
+    def _is_used_as_tensor(self, use: ast.Name) -> bool:
+        """Whether a variable is treated here as only a tensor can be: a method, a layer or a function of PyTorch's."""
+        above = self.module.tree.parent(use)
+        if isinstance(above, ast.Attribute):
+            return above.attr in TENSOR_METHODS or above.attr in ("shape", "device", "dtype")
+        if isinstance(above, ast.Subscript):
+            return use is above.value and isinstance(above.slice, ast.Name | ast.Tuple | ast.Compare)
+        if isinstance(above, ast.Call) and use in above.args:
+            name = self.module.qualified(above.func) or ""
+            return name.startswith(("torch.nn.functional.", "torch.")) or self._is_own_layer(above.func)
+        masks = self.module.tree.parent(above) if isinstance(above, ast.Compare) else None
+        return isinstance(masks, ast.BinOp) and isinstance(masks.op, ast.BitAnd | ast.BitOr)
+
+    def _is_own_layer(self, func: ast.expr) -> bool:
+        return isinstance(func, ast.Attribute) and self.of(func).kind == "Module"
 
     # --- operators ----------------------------------------------------------------------------------------------------
 

@@ -70,3 +70,15 @@ def test_cpu_takes_no_such_argument() -> None:
     with pytest.raises(TypeError):
         torch.ones(2).cpu(non_blocking=True)  # type: ignore[call-arg]
     assert "raises TypeError" in hits("FO204", "x = y.cuda().sum()\nz = x.cpu(non_blocking=True)\n")[0].message
+
+
+def test_a_later_copy_that_waits_waits_for_this_one_too() -> None:
+    source = """
+    import torch
+    def sizes(a, b):
+        x = a.cuda().to("cpu", non_blocking=True)
+        y = b.cuda().to("cpu", non_blocking={flag})
+        return x.tolist(), y.tolist()
+    """
+    assert lines("FO204", source.replace("{flag}", "False")) == []
+    assert lines("FO204", source.replace("{flag}", "True")) != []

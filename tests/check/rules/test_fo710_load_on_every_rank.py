@@ -45,3 +45,13 @@ def test_what_looks_like_it_but_is_fine(source: str) -> None:
 def test_one_process_alone() -> None:
     source = "import torch\nmodel.load_state_dict(torch.load(path))  # no init_process_group\n"
     assert lines("FO710", source) == []
+
+
+def test_a_schedule_holds_numbers() -> None:
+    source = """
+    import torch
+    torch.distributed.init_process_group("nccl")
+    {owner}.load_state_dict(torch.load("state.pt"))
+    """
+    assert lines("FO710", source.replace("{owner}", "optimizer")) == [3]
+    assert lines("FO710", source.replace("{owner}", "scheduler")) == []

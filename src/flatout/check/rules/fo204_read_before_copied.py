@@ -64,13 +64,23 @@ def _fills_pinned(module: Module, call: ast.Call) -> bool:
     return host.on_cpu and host.pinned is True and not (call.args and module.fact(call.args[0]).on_cpu)
 
 
+def _copies_and_waits(module: Module, call: ast.Call) -> bool:
+    """A copy to the CPU that is not `non_blocking`: it waits for what was queued before it, other copies too."""
+    move = read_move(module.facts, call)
+    if move is None or devices_in_call(module.facts, call) != "cpu":
+        return False
+    return move.non_blocking is None or module.constant(move.non_blocking) is not True
+
+
 def _is_waited_for(module: Module, calls: list[ast.Call], call: ast.Call, read: ast.expr) -> bool:
     """Whether anything between the copy and the read may wait for the GPU; `calls` is sorted by line."""
     after, before = (call.end_lineno or 0, call.end_col_offset or 0), (read.lineno, read.col_offset)
     for other in islice(calls, bisect_left(calls, call.lineno, key=_line), None):
         if other.lineno > read.lineno:
             break
-        if after <= (other.lineno, other.col_offset) < before and _may_wait(other.func):
+        if not after <= (other.lineno, other.col_offset) < before:
+            continue
+        if _may_wait(other.func) or _copies_and_waits(module, other):
             return True
     return any(
         after <= (wait.node.lineno, wait.node.col_offset) < before and not module.tree.within(wait.node, read)

@@ -58,6 +58,13 @@ def given_to_load_state_dict(module: Module) -> Places:
     }
 
 
+def _is_of_scheduler(module: Module, call: ast.Call) -> bool:
+    """Whether it is a learning-rate schedule's state, which is numbers: `scheduler.load_state_dict(torch.load(f))`."""
+    above = module.tree.parent(call)
+    func = above.func if isinstance(above, ast.Call) else None
+    return isinstance(func, ast.Attribute) and module.fact(func.value).kind == "Scheduler"
+
+
 def feeds_load_state_dict(module: Module, call: ast.Call, given: Places) -> bool:
     """Whether what is loaded, or a part of it, surely goes to `load_state_dict`."""
     above: ast.AST | None = module.tree.parent(call)
