@@ -202,7 +202,8 @@ def test_an_argument_of_forward_that_may_be_a_number_is_not_known() -> None:
 
 
 def test_what_forward_is_given_lives_where_the_model_does() -> None:
-    layer = "class Net(nn.Module):\n    def forward(self, x, scale=None):\n        probe(x); probe(scale); probe(x * 2); x.view(-1)\n"
+    body = "probe(x); probe(scale); probe(x * 2); x.view(-1)"
+    layer = f"class Net(nn.Module):\n    def forward(self, x, scale=None):\n        {body}\n"
     assert [fact.device for fact in probed_all(IMPORTS + layer)] == [None, None, None]
     with_gpu = IMPORTS + layer + "net = Net().cuda()\n"
     assert [(fact.kind, fact.device) for fact in probed_all(with_gpu)] == [

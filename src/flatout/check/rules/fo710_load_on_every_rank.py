@@ -29,7 +29,7 @@ def find(module: Module) -> Iterator[Hit]:
             continue
         if any(item.arg is None for item in call.keywords) or any(rank_branches(module, call)):
             continue
-        if not feeds_load_state_dict(module, call, given):
+        if not feeds_load_state_dict(module, call, given) or _is_of_scheduler(module, call):
             continue
         try:
             fix = Fix('Add `map_location="cpu"`', (add_argument(module, call, 'map_location="cpu"'),), "unsafe")
