@@ -1,0 +1,38 @@
+import torch
+import torch.distributed as dist
+from torch import nn
+
+
+class Engine:
+    def __init__(self, ddp_model, optimizer, loader, sampler, device):
+        self.model = ddp_model
+        self.optimizer = optimizer
+        self.loader = loader
+        self.sampler = sampler
+        self.device = device
+        self.rank = dist.get_rank()
+        self.criterion = nn.CrossEntropyLoss()
+
+    def train_epoch(self, epoch):
+        self.sampler.set_epoch(epoch)
+        self.model.train()
+        losses = []
+        for images, labels in self.loader:
+            images = images.to(self.device, non_blocking=True)
+            labels = labels.to(self.device, non_blocking=True)
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                loss = self.criterion(self.model(images), labels)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+
+            reduced = loss.detach().clone()
+            dist.all_reduce(reduced, op=dist.ReduceOp.AVG)
+            losses.append(reduced.item())
+            dist.barrier()
+
+        mean = sum(losses) / len(losses)
+        if self.rank == 0:
+            print(f"epoch {epoch}: loss {mean:.4f}")
+            torch.save(self.model.module.state_dict(), f"epoch_{epoch}.pt")
+        return mean
