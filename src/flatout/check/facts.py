@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from flatout.check.devices import device_of, devices_in_call
 from flatout.check.fact import NUMBERS, UNKNOWN, Fact, join
-from flatout.check.hints import hint
+from flatout.check.hints import MODELS, hint
 from flatout.check.known_calls import builtin_fact, call_fact, method_fact
 from flatout.check.scopes import Binding
 from flatout.check.torch_api import DTYPE_ALIASES, DTYPE_NAMES, TENSOR_ATTRIBUTES, TENSOR_METHODS
@@ -92,9 +92,11 @@ class Facts:
         fact = join([self.of_binding(binding) for binding in bindings])
         if fact.kind == "Module":
             return self._moved(fact, self.module.classes.moves_of_name(node))
-        if fact.kind in (None, "Tensor") and not fact.has_graph and self.module.losses.is_backpropagated(node):
+        is_open = not fact.has_graph or fact.device is None
+        if fact.kind in (None, "Tensor") and is_open and self.module.losses.is_backpropagated(node):
             return self._loss(fact)
         is_given = not bindings or any(binding.kind == "argument" for binding in bindings)
+        is_given = is_given or node.id in MODELS  # `model = build(config)`
         return hint(node.id) if fact.kind is None and fact.device is None and is_given else fact
 
     def _loss(self, fact: Fact) -> Fact:
@@ -176,8 +178,8 @@ class Facts:
         fact = join(passed) if passed else UNKNOWN
         if binding.value is not None and passed:
             return fact if fact.kind == self.of(binding.value).kind else replace(fact, constant=None)
-        if fact == UNKNOWN and annotated == UNKNOWN and self._is_given_to_forward(binding.node):
-            return Fact(device="cuda")  # where the model is: what else it is, its use tells
+        if fact == UNKNOWN and annotated in (UNKNOWN, Fact(kind="Tensor")) and self._is_given_to_forward(binding.node):
+            return Fact(kind=annotated.kind, device="cuda")  # where the model is: what else it is, its use tells
         return annotated if fact == UNKNOWN else fact
 
     def _is_given_to_forward(self, argument: ast.arg) -> bool:

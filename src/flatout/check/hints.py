@@ -34,6 +34,10 @@ def sounds_like(kind: str, node: ast.expr) -> bool:
     return hint(name).kind == kind
 
 
+# What is called so is a model wherever it comes from.
+MODELS = frozenset({"model", "net", "network"})
+
+
 def hint(name: str) -> Fact:
     """What something called `name` surely is by custom; a device that is passed in is the GPU where there is one."""
     return _HINTS.get(name, UNKNOWN)

@@ -16,6 +16,7 @@ def augment(x, device="cuda"):
         ("a = x.cpu().numpy()\n    a[0] = 0\n    return torch.from_numpy(a).to(device)", 3),
         ("a = x.detach().cpu().numpy()\n    return torch.tensor(a).cuda()", 3),
         ("return torch.from_numpy(x.cpu().numpy()).to('cuda')", 3),
+        ("a = x.cpu().numpy().copy()\n    return torch.from_numpy(a.argmax(axis=1)).to('cuda')", 3),
     ],
 )
 def test_off_and_on_again(body: str, line: int) -> None:

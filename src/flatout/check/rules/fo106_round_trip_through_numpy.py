@@ -37,16 +37,27 @@ def _goes_to_gpu(module: Module, moved: ast.Call) -> bool:
 
 def _where_it_left(module: Module, array: ast.expr) -> ast.Call | None:
     """The call `x.cpu().numpy()` that the array surely comes from, in the same function."""
-    came = module.origin(array)
-    if not isinstance(came, ast.Call) or not isinstance(came.func, ast.Attribute) or came.func.attr != "numpy":
+    came = _array_made(module, array)
+    if came is None:
         return None
     if module.tree.function(came) is not module.tree.function(array):
         return None
+    assert isinstance(came.func, ast.Attribute)
     inner: ast.expr = came.func.value
     while isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute):
         if inner.func.attr == "cpu" and not module.fact(inner.func.value).on_cpu:
             return came
         inner = inner.func.value
+    return None
+
+
+def _array_made(module: Module, array: ast.expr) -> ast.Call | None:
+    """The one call of `.numpy()` that an array comes from: through names, `.copy()`, and what NumPy makes of it."""
+    for part in ast.walk(array):
+        came = module.origin(part) if isinstance(part, ast.Name) else part
+        for inner in ast.walk(came):
+            if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr == "numpy":
+                return inner
     return None
 
 

@@ -29,11 +29,17 @@ def find(module: Module) -> Iterator[Hit]:
         elif _sounds_like_evaluation(module, call) or not _has_epochs(module):
             continue
         yield Hit(
-            call,
+            _epochs(module, loops) or call,
             f"`{_name(module, call)}` is never told the epoch: `DistributedSampler` shuffles every epoch into the same "
             "order",
             f"Call `{_name(module, call)}.set_epoch(epoch)` at the start of each epoch.",
         )
+
+
+def _epochs(module: Module, loops: list[ast.For]) -> ast.expr | None:
+    """What the loop over the epochs goes over: there the call is missing."""
+    around = [outer for loop in loops for outer in module.tree.loops(loop) if isinstance(outer, ast.For)]
+    return around[0].iter if around else None
 
 
 def _name(module: Module, call: ast.Call) -> str:

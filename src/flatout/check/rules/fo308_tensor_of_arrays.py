@@ -9,6 +9,7 @@ from flatout.check.fixes import insert_after
 from flatout.check.module import Module
 from flatout.check.rule import Hit, Rule
 from flatout.check.torch_api import OLD_CONSTRUCTORS
+from flatout.check.tree import FUNCTIONS
 from flatout.source import Edit, Fix
 
 
@@ -17,11 +18,7 @@ def find(module: Module) -> Iterator[Hit]:
         if not call.args:
             continue
         data = call.args[0]
-        fact = module.fact(data)
-        if fact.kind not in ("list", "tuple"):
-            continue
-        held = [fact.element] if fact.element is not None else list(fact.items or ())
-        if not held or any(item.kind != "ndarray" for item in held):
+        if not _holds_arrays(module, data) and not _takes_arrays_of_samples(module, call, data):
             continue
         yield Hit(
             call,
@@ -29,6 +26,57 @@ def find(module: Module) -> Iterator[Hit]:
             f"Join them first: `np.array({module.text.short(data, 30)})`.",
             _fix(module, data),
         )
+
+
+def _holds_arrays(module: Module, data: ast.expr) -> bool:
+    fact = module.fact(data)
+    if fact.kind not in ("list", "tuple"):
+        return False
+    held = [fact.element] if fact.element is not None else list(fact.items or ())
+    return bool(held) and all(item.kind == "ndarray" for item in held)
+
+
+def _takes_arrays_of_samples(module: Module, call: ast.Call, data: ast.expr) -> bool:
+    """`[sample["x"] for sample in samples]` in a collate function, where the dataset's samples hold an array there."""
+    if not isinstance(data, ast.ListComp) or not isinstance(data.elt, ast.Subscript) or len(data.generators) != 1:
+        return False
+    key, target = data.elt.slice, data.generators[0].target
+    if not isinstance(key, ast.Constant) or not isinstance(target, ast.Name):
+        return False
+    if not isinstance(data.elt.value, ast.Name) or data.elt.value.id != target.id:
+        return False
+    function = module.tree.function(call)
+    for loader in module.loaders.all:
+        class_ = module.loaders.dataset_class(loader)
+        if class_ is None or function not in module.loaders.collate_functions(loader):
+            continue
+        get = next((item for item in class_.body if isinstance(item, FUNCTIONS) and item.name == "__getitem__"), None)
+        for value in module.functions.returns(get) if get is not None else []:
+            if any(_is_array(module, part) for part in _parts(value, key.value)):
+                return True
+    return False
+
+
+def _parts(sample: ast.expr, key: object) -> Iterator[ast.expr]:
+    """What a sample holds under a key, or at a number."""
+    if isinstance(sample, ast.Dict):
+        for name, value in zip(sample.keys, sample.values):
+            if isinstance(name, ast.Constant) and name.value == key:
+                yield value
+    elif isinstance(sample, ast.Tuple) and isinstance(key, int) and 0 <= key < len(sample.elts):
+        yield sample.elts[key]
+
+
+def _is_array(module: Module, value: ast.expr) -> bool:
+    """Whether an expression surely gives a NumPy array: `.astype(...)` or NumPy's own, and arithmetic."""
+    value = module.origin(value)
+    if isinstance(value, ast.BinOp):
+        return _is_array(module, value.left) or _is_array(module, value.right)
+    if not isinstance(value, ast.Call):
+        return False
+    name = module.qualified(value.func) or ""
+    made = name in ("numpy.array", "numpy.asarray", "numpy.stack", "numpy.concatenate", "numpy.load", "numpy.zeros")
+    return made or (isinstance(value.func, ast.Attribute) and value.func.attr == "astype")
 
 
 def _fix(module: Module, data: ast.expr) -> Fix | None:

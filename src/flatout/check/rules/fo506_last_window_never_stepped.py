@@ -12,9 +12,13 @@ from flatout.check.windows import Window
 
 
 def find(module: Module) -> Iterator[Hit]:
+    for test in _off_by_one_elsewhere(module):
+        assert isinstance(test, ast.Compare)
+        assert isinstance(test.left, ast.BinOp)
+        yield _off_by_one(test, test.left.right, test.left.left)
     for window in module.windows.all:
         if _counts_from_zero(module, window):
-            yield _off_by_one(window)
+            yield _off_by_one(window.test, window.size, window.counter)
             continue
         if not window.alone or not _counts_a_loader(module, window) or _stepped_later(module, window):
             continue
@@ -32,6 +36,22 @@ def find(module: Module) -> Iterator[Hit]:
         )
 
 
+def _off_by_one_elsewhere(module: Module) -> Iterator[ast.expr]:
+    """Tests `i % accumulation_steps == 0` around a step whose backward pass is in a function that the loop calls."""
+    seen = [window.test for window in module.windows.all]
+    for step in module.regions.optimizer_steps:
+        loops = module.tree.loops(step)
+        for test in module.conditions(step):
+            if not loops or test in seen or not isinstance(test, ast.Compare) or not isinstance(test.left, ast.BinOp):
+                continue
+            size = ast.unparse(test.left.right)
+            if isinstance(test.left.op, ast.Mod) and re.search(r"accum", size, re.I):
+                window = Window(loops[0], test, test.left.right, test.left.left, step, [], True)
+                if _counts_from_zero(module, window):
+                    seen.append(test)
+                    yield test
+
+
 def _counts_from_zero(module: Module, window: Window) -> bool:
     """`i % n == 0` where `i` is the bare index of `enumerate(...)`: true for the very first batch."""
     loop = window.loop
@@ -47,10 +67,10 @@ def _counts_from_zero(module: Module, window: Window) -> bool:
     return not loop.iter.keywords and isinstance(compared, ast.Constant) and compared.value == 0 and window.alone
 
 
-def _off_by_one(window: Window) -> Hit:
-    test, size, counter = ast.unparse(window.test), ast.unparse(window.size), ast.unparse(window.counter)
+def _off_by_one(node: ast.expr, every: ast.expr, count: ast.expr) -> Hit:
+    test, size, counter = ast.unparse(node), ast.unparse(every), ast.unparse(count)
     return Hit(
-        window.test,
+        node,
         f"`{test}` is true for the very first batch: the first step has one batch instead of `{size}`, and up to "
         f"`{size} - 1` batches at the end lead to none",
         f"Count from 1: `({counter} + 1) % {size} == 0`.",
