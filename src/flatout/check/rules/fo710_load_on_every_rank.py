@@ -62,7 +62,9 @@ def _is_of_scheduler(module: Module, call: ast.Call) -> bool:
     """Whether it is a learning-rate schedule's state, which is numbers: `scheduler.load_state_dict(torch.load(f))`."""
     above = module.tree.parent(call)
     func = above.func if isinstance(above, ast.Call) else None
-    return isinstance(func, ast.Attribute) and module.fact(func.value).kind == "Scheduler"
+    if not isinstance(func, ast.Attribute):
+        return False
+    return module.fact(func.value).kind == "Scheduler" or "sched" in ast.unparse(func.value).lower()
 
 
 def feeds_load_state_dict(module: Module, call: ast.Call, given: Places) -> bool:
