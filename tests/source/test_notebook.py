@@ -61,6 +61,12 @@ def test_every_offset_is_told_in_its_cell(cells: list[tuple[str, bool, str]], la
     assert document.edited(()) == json.dumps(_notebook(_listed(cells)), **layout).encode()
 
 
+def test_what_is_put_behind_the_last_whole_line_is_a_line_of_its_own() -> None:
+    document = _read(_notebook(_listed([("x = 1\ny = 2\n", True, "code")])), indent=1)
+    raw = document.edited((Edit(12, 12, "z"),))
+    assert json.loads(raw)["cells"][0]["source"] == ["x = 1\n", "y = 2\n", "z"]
+
+
 @given(CELLS, LAYOUTS, st.data())
 def test_an_edit_changes_its_cell_as_text_and_nothing_else(
     cells: list[tuple[str, bool, str]], layout: dict[str, Any], data: st.DataObject

@@ -96,7 +96,10 @@ class NotebookDocument:
                 if edit.end == edit.start
                 else self._written_offset(stretch, edit.end, at_end=edit.end == stretch.end)
             )
-            written.append(Edit(start, end, self._as_written(stretch.cell, edit.content)))
+            content = self._as_written(stretch.cell, edit.content)
+            if content and edit.start == stretch.end and _ends_in_whole_line(stretch.cell):
+                content = f'"{stretch.cell.separator}"{content}'  # what comes behind it is a string of its own
+            written.append(Edit(start, end, content))
         return self._decoded.encoded(apply_edits(self._decoded.text, written))
 
     def _written_offset(self, stretch: _Stretch, offset: int, *, at_end: bool) -> int:
@@ -117,6 +120,10 @@ class NotebookDocument:
         if cell.listed and content.endswith("\n"):
             written.append("")  # what follows the edit begins a string of its own
         return f'"{cell.separator}"'.join(written)
+
+
+def _ends_in_whole_line(cell: Cell) -> bool:
+    return cell.listed and bool(cell.pieces) and cell.pieces[-1].text.endswith("\n")
 
 
 def _offset_in(text: str, piece: Piece, index: int) -> int:
