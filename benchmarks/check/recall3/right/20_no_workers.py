@@ -9,6 +9,7 @@ from torchvision.datasets import ImageFolder
 
 def main(local_rank, root, model, epochs=90):
     torch.cuda.set_device(local_rank)
+    dist.init_process_group("nccl")
     tf = T.Compose([T.RandomResizedCrop(224), T.RandomHorizontalFlip(), T.ToTensor()])
     ds = ImageFolder(root, tf)
     sampler = DistributedSampler(ds, shuffle=True)
