@@ -1,0 +1,26 @@
+import argparse
+import os
+
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+
+
+def main(model, loader):
+    ap = argparse.ArgumentParser()
+    ap.add_argument("--iters", type=int, default=100000)
+    ap.add_argument("--lr", type=float, default=5e-4)
+    opts = ap.parse_args()
+    optimizer = torch.optim.Adam(model.parameters(), lr=opts.lr, fused=True)
+    it = 0
+    while it < opts.iters:
+        for rays, rgb in loader:
+            pred = model(rays.cuda(non_blocking=True))
+            loss = F.mse_loss(pred, rgb.cuda(non_blocking=True))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            it += 1
+            if it % 500 == 0:
+                print(f"[{it}] mse {loss.item():.5f}")
