@@ -3,7 +3,6 @@ from tqdm.auto import tqdm
 
 
 def fit(model, train_loader, optimizer, scheduler, device, num_epochs=3, log_every=50):
-    model.to(device)
     for epoch in range(num_epochs):
         model.train()
         bar = tqdm(train_loader, desc=f"epoch {epoch}")

@@ -1,12 +1,10 @@
 import torch
-import torch.nn as nn
 import torch.nn.functional as F
 
 device = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
 
 
 def pretrain(mae, loader, optimizer, epochs):
-    mae = mae.to(device)
     mae.train()
     for epoch in range(epochs):
         for patches, mask in loader:

@@ -6,6 +6,7 @@ from torchvision.transforms import ToTensor
 from torchvision.models import resnet18
 
 torch.set_float32_matmul_precision("high")
+torch.backends.cudnn.benchmark = True
 device = torch.device("cuda")
 train_ds, _ = random_split(CIFAR10(".", download=True, transform=ToTensor()), [45000, 5000])
 train_dl = DataLoader(train_ds, batch_size=128, shuffle=True, num_workers=8,

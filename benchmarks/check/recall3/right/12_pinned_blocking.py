@@ -8,6 +8,7 @@ def make_loader(dataset, batch_size):
 
 
 def main(dataset, model, epochs=20):
+    torch.set_float32_matmul_precision("high")
     loader = make_loader(dataset, 64)
     model = model.cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True)

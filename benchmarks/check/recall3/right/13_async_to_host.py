@@ -9,6 +9,7 @@ def extract_features(backbone, loader, out_path):
     for images, _ in loader:
         emb = backbone(images.cuda(non_blocking=True))
         feats.append(emb)
-    feats = torch.cat(feats).to("cpu")
+    feats = torch.nn.functional.normalize(torch.cat(feats), dim=1)
+    feats = feats.to("cpu")
     np.save(out_path, feats.numpy())
     return feats.shape

@@ -4,6 +4,7 @@ import torch.nn as nn
 
 def train_gan(G, D, loader, opt_g, opt_d, z_dim, device):
     criterion = nn.BCEWithLogitsLoss()
+    history = []
     for real, _ in loader:
         real = real.to(device, non_blocking=True)
         b = real.size(0)
@@ -21,3 +22,5 @@ def train_gan(G, D, loader, opt_g, opt_d, z_dim, device):
         opt_g.zero_grad()
         loss_g.backward()
         opt_g.step()
+        history.append(loss_g.detach())
+    return torch.stack(history).cpu()

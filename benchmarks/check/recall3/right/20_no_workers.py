@@ -9,7 +9,9 @@ from torchvision.datasets import ImageFolder
 
 def main(local_rank, root, model, epochs=90):
     torch.cuda.set_device(local_rank)
-    dist.init_process_group("nccl")
+    dist.init_process_group("nccl", device_id=torch.device("cuda", local_rank))
+    torch.set_float32_matmul_precision("high")
+    torch.backends.cudnn.benchmark = True
     tf = T.Compose([T.RandomResizedCrop(224), T.RandomHorizontalFlip(), T.ToTensor()])
     ds = ImageFolder(root, tf)
     sampler = DistributedSampler(ds, shuffle=True)

@@ -1,7 +1,7 @@
 import torch
 from torch import nn
 
-torch.backends.cuda.matmul.allow_tf32 = True
+torch.set_float32_matmul_precision("high")
 
 
 def train(model, loader, optimizer, epochs, device="cuda"):

@@ -1,7 +1,7 @@
 import argparse
 import os
 
-os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
 
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
@@ -9,12 +9,13 @@ import torch.nn.functional as F  # noqa: E402
 
 def main(model, loader):
     ap = argparse.ArgumentParser()
-    ap.add_argument("--iters", type=int, default=100000)
+    ap.add_argument("--epochs", type=int, default=30)
     ap.add_argument("--lr", type=float, default=5e-4)
     opts = ap.parse_args()
     optimizer = torch.optim.Adam(model.parameters(), lr=opts.lr, fused=True)
+    torch.set_float32_matmul_precision("high")
     it = 0
-    while it < opts.iters:
+    for _ in range(opts.epochs):
         for rays, rgb in loader:
             pred = model(rays.cuda(non_blocking=True))
             loss = F.mse_loss(pred, rgb.cuda(non_blocking=True))

@@ -2,10 +2,10 @@ import torch
 
 
 class Trainer:
-    def __init__(self, model, optimizer, loss_fn, device="cuda"):
+    def __init__(self, model, loss_fn, lr=1e-3, device="cuda"):
         self.device = torch.device(device)
         self.model = model.to(self.device)
-        self.optimizer = optimizer
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=lr, fused=True)
         self.loss_fn = loss_fn
 
     def run_epoch(self, loader):

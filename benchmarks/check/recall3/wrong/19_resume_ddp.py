@@ -1,14 +1,10 @@
-import os
-
 import torch
-import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 
-def build(model_cls, resume):
-    local_rank = int(os.environ["LOCAL_RANK"])
+def build(model_cls, local_rank, resume=None):
+    """Called on every rank, after init_process_group."""
     torch.cuda.set_device(local_rank)
-    dist.init_process_group("nccl", device_id=torch.device("cuda", local_rank))
     model = model_cls().cuda(local_rank)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     start_epoch = 0

@@ -2,6 +2,8 @@ import torch
 import torch.nn.functional as F
 from torch.utils.data import DataLoader
 
+torch.set_float32_matmul_precision("high")
+
 
 class SegTrainer:
     def __init__(self, model, train_set, val_set, epochs=200):

@@ -17,14 +17,16 @@ class SpeechDataset(Dataset):
 
     def __getitem__(self, i):
         feat = torch.from_numpy(np.load(self.paths[i]).astype(np.float32)).cuda()
-        return feat, int(self.labels[i])
+        label = torch.tensor(int(self.labels[i])).cuda()
+        return feat, label
 
 
+torch.set_float32_matmul_precision("high")
 loader = DataLoader(SpeechDataset("train.json"), batch_size=32, shuffle=True, num_workers=4)
 net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(80 * 100, 35)).cuda()
 opt = torch.optim.Adam(net.parameters())
 for feat, label in loader:
-    loss = torch.nn.functional.cross_entropy(net(feat), label.cuda())
+    loss = torch.nn.functional.cross_entropy(net(feat), label)
     opt.zero_grad()
     loss.backward()
     opt.step()

@@ -14,6 +14,7 @@ def run(model, dataset, epochs):
     sampler = DistributedSampler(dataset)
     loader = DataLoader(dataset, batch_size=32, sampler=sampler, num_workers=4,
                         pin_memory=True, persistent_workers=True)
+    torch.set_float32_matmul_precision("high")
     ddp = DDP(model.to(rank), device_ids=[rank])
     opt = torch.optim.AdamW(ddp.parameters(), lr=5e-4, fused=True)
     for epoch in range(epochs):

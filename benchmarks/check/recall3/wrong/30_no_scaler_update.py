@@ -5,7 +5,7 @@ from torch.amp import GradScaler, autocast
 def train_diffusion(unet, betas, dataloader, optimizer, n_steps=1000):
     scaler = GradScaler("cuda")
     alpha_bar = torch.cumprod(1.0 - betas, dim=0).to("cuda")
-    unet = unet.to("cuda").train()
+    unet.train()
     for x0, _ in dataloader:
         x0 = x0.to("cuda", non_blocking=True)
         t = torch.randint(0, n_steps, (x0.size(0),), device="cuda")

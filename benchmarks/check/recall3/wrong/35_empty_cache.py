@@ -5,7 +5,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 
-def finetune(args, loader):
+def finetune(args: argparse.Namespace, loader):
     torch.set_float32_matmul_precision("high")
     model = AutoModelForCausalLM.from_pretrained(args.base).cuda()
     model.train()

@@ -2,8 +2,9 @@ import torch
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 
-def train_accum(net, loader, optimizer, local_rank, accum_steps=8):
+def train_accum(net, loader, local_rank, lr, accum_steps=8):
     ddp_net = DDP(net.cuda(local_rank), device_ids=[local_rank])
+    optimizer = torch.optim.AdamW(ddp_net.parameters(), lr=lr, fused=True)
     ddp_net.train()
     optimizer.zero_grad()
     for i, (x, y) in enumerate(loader):
