@@ -12,6 +12,7 @@ def main(model, loader):
     ap.add_argument("--epochs", type=int, default=30)
     ap.add_argument("--lr", type=float, default=5e-4)
     opts = ap.parse_args()
+    model = model.cuda()
     optimizer = torch.optim.Adam(model.parameters(), lr=opts.lr, fused=True)
     torch.set_float32_matmul_precision("high")
     it = 0
