@@ -1,6 +1,6 @@
 """How many mistakes `flatout check` finds in forty small programs, and whether it leaves their repaired twins alone.
 
-    python benchmarks/check/recall.py [--set recall|recall2] [--json OUT]
+    python benchmarks/check/recall.py [--set recall|recall2|recall3] [--json OUT]
 
 Each set holds forty programs with 48 mistakes in wrong/, the same programs repaired in right/, and the lines that a
 reviewer would point at in expected.json. They were written from published symptoms by people who had not seen the
@@ -36,7 +36,7 @@ def findings(folder: Path) -> dict[str, list[tuple[int, int, str, str]]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--set", default="recall", choices=("recall", "recall2"))
+    parser.add_argument("--set", default="recall", choices=("recall", "recall2", "recall3"))
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     folder = HERE / arguments.set

@@ -110,6 +110,13 @@ def test_rare(condition: str, rare: bool) -> None:
     assert parsed.is_rare(probes(parsed)[0]) is rare
 
 
+def test_what_stands_behind_an_and_is_as_rare_as_what_stands_before() -> None:
+    parsed = module(
+        "for i in loader:\n    if i % 100 == 0 and probe(i):\n        pass\n    if use_amp and probe(i):\n        pass"
+    )
+    assert [parsed.is_rare(call) for call in probes(parsed)] == [True, False]
+
+
 def test_not_every_step_is_an_optimizers() -> None:
     source = "for t in range(9):\n    state = env.step(action)\n    lr_scheduler.step()\n    probe(t)"
     assert regions(source) == [None]

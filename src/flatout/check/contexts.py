@@ -101,12 +101,14 @@ def as_autocast(module: Module, manager: ast.expr) -> Autocast | None:
 
 
 def conditions(module: Module, node: ast.AST) -> list[ast.expr]:
-    """The tests of the `if`s around `node` up to its innermost loop or function, innermost first."""
+    """The tests around `node` up to its innermost loop or function, innermost first: of `if`s, and before an `and`."""
     found: list[ast.expr] = []
     below: ast.AST = node
     for above in module.tree.ancestors(node):
         if isinstance(above, ast.If | ast.IfExp) and below is not above.test:
             found.append(above.test)
+        elif isinstance(above, ast.BoolOp) and isinstance(above.op, ast.And):
+            found.extend(above.values[: above.values.index(below)])  # type: ignore[arg-type]
         elif isinstance(above, (*LOOPS, *FUNCTIONS)) and isinstance(below, ast.stmt):
             break
         below = above
