@@ -108,6 +108,8 @@ def _overrides(read: argparse.Namespace) -> Settings:
         table = parse_toml("\n".join(read.config), "--config")
         settings = parse_settings(table, root=os.getcwd(), source="--config")
     layers = settings.layers
+    if read.select and not names(read.select):
+        raise UsageError("--select is given no rule; name some (FO1, FO101, ALL), or leave it out")
     if read.select or read.extend_select or read.ignore:
         select = names(read.select) if read.select else None
         layers = (*layers, Layer(select, names(read.extend_select), names(read.ignore)))

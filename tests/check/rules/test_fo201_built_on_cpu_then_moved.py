@@ -19,6 +19,8 @@ for x in loader:
         ("noise = torch.zeros(8, 100).to(device)", "noise = torch.zeros(8, 100, device=device)"),
         ("noise = torch.zeros(8, 100).cuda()", 'noise = torch.zeros(8, 100, device="cuda")'),
         ("noise = torch.ones(8).to(device)  # one", "noise = torch.ones(8, device=device)  # one"),
+        ("noise = torch.zeros(8).cuda(1)", "noise = torch.zeros(8, device=1)"),
+        ("noise = torch.zeros(8).cuda(device=rank)", "noise = torch.zeros(8, device=rank)"),
         ("noise = torch.arange(8,).to(device)", "noise = torch.arange(8, device=device,)"),
         ("noise = torch.zeros(x.size(0)).to(x.device)", "noise = torch.zeros(x.size(0), device=x.device)"),
         ("noise = torch.full((2,), 1.0).to(device, non_blocking=True)", "noise = torch.full((2,), 1.0, device=device)"),
@@ -44,6 +46,7 @@ def test_random_numbers_are_others_on_a_gpu() -> None:
         "noise = torch.zeros(8, device=device)",
         "noise = torch.zeros(8).to(torch.float16)",
         "noise = torch.zeros(8).to('cpu')",
+        "noise = torch.zeros(8, out=y).to(device)",
         "noise = torch.randn(8, generator=generator).to(device)",  # a CPU generator draws the same numbers everywhere
         "noise = torch.tensor([1, 2]).to(device)",
         "noise = torch.from_numpy(a).to(device)",
@@ -68,3 +71,11 @@ def test_the_fixed_program_computes_the_same() -> None:
     exec(source.replace("'cuda'", "'cpu'"), before)
     exec(text, after)
     assert before["x"].equal(after["x"])  # type: ignore[attr-defined]
+
+
+def test_a_leaf_is_another_and_a_comment_stays() -> None:
+    (hit,) = hits("FO201", TRAIN.format(statement="w = torch.zeros(8, requires_grad=True).to(device)"))
+    assert hit.fix is not None
+    assert hit.fix.applicability == "unsafe"
+    (hit,) = hits("FO201", TRAIN.format(statement="w = torch.zeros(8).to(  # there\n        device)"))
+    assert hit.fix is None

@@ -63,3 +63,7 @@ def test_the_fix_registers_them() -> None:
     assert len(list(before["Net"]().parameters())) == 0
     assert len(list(after["Net"]().parameters())) == 4
     assert hits("FO207", source)[0].fix.applicability == "unsafe"  # type: ignore[union-attr]
+
+
+def test_names_that_no_module_may_have() -> None:
+    assert lines("FO207", NET.format(statement="self.layers = {'a.b': nn.Linear(4, 4)}")) == []

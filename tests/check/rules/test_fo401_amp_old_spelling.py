@@ -140,3 +140,11 @@ def test_the_fix_runs_and_does_the_same() -> None:
             exec(text if text is not source else __import__("textwrap").dedent(source), names)
         states.append(names["state"])
     assert states[0] == states[1]
+
+
+def test_a_module_that_is_used_in_another_way_stays() -> None:
+    source = "from torch.cuda import amp\nwith amp.autocast():\n    pass\n"
+    assert "from torch import amp" in fixed("FO401", source)
+    for other in ("def f(lib=amp): return lib.autocast()\n", "ctx = amp.common\n", "__all__ = ['amp']\n"):
+        (hit,) = hits("FO401", source + other)
+        assert hit.fix is None, other

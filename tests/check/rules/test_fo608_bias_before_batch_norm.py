@@ -78,3 +78,8 @@ def test_what_it_computes() -> None:
     with torch.no_grad():
         layer.bias.add_(10.0)
     assert torch.allclose(norm(layer(x)), out, atol=1e-3)
+
+
+def test_a_positional_bias_is_replaced() -> None:
+    source = "from torch import nn\nc = nn.Sequential(nn.Conv2d(3, 4, 3, 1, 1, 1, 1, True), nn.BatchNorm2d(4))\n"
+    assert "nn.Conv2d(3, 4, 3, 1, 1, 1, 1, False)" in fixed("FO608", source)

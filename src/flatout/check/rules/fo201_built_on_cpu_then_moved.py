@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from flatout.check.devices import Move, keyword, read_move
+from flatout.check.devices import Move, argument, keyword, read_move
 from flatout.check.fixes import add_argument
 from flatout.check.module import Module
 from flatout.check.rule import Hit, Rule
@@ -28,6 +28,7 @@ def find(module: Module) -> Iterator[Hit]:
             or move.device is None
             or keyword(made, "device") is not None
             or keyword(made, "generator") is not None
+            or keyword(made, "out") is not None
             or _pinned(module, made)
         ):
             continue
@@ -35,7 +36,8 @@ def find(module: Module) -> Iterator[Hit]:
             continue
         if module.region(call) is None or module.is_rare(call):
             continue
-        device = '"cuda"' if isinstance(move.device, str) else module.text.of(move.device)
+        given = argument(call, 0, "device") if isinstance(move.device, str) else move.device
+        device = '"cuda"' if given is None else module.text.of(given)
         yield Hit(
             call,
             f"`{module.text.short(call)}` is made on the CPU and copied to the GPU each time",
@@ -63,8 +65,11 @@ def _fix(module: Module, call: ast.Call, made: ast.Call, move: Move, device: str
     except ValueError:
         return None
     drop = Edit(module.text.span(made).end, module.text.span(call).end, "")
-    # A GPU has its own random numbers.
-    return Fix(f"Make it with `device={device}`", (give, drop), "unsafe" if is_random else "safe")
+    if "#" in module.text.text[drop.start : drop.end]:
+        return None  # a comment would go with it
+    # A GPU has its own random numbers; and what requires a gradient is a leaf only where it is made.
+    differs = is_random or keyword(made, "requires_grad") is not None
+    return Fix(f"Make it with `device={device}`", (give, drop), "unsafe" if differs else "safe")
 
 
 RULE = Rule("FO201", "built-on-cpu-then-moved", "medium", find, needs=("torch",))

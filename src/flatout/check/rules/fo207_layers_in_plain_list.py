@@ -32,7 +32,10 @@ def _container(module: Module, value: ast.expr) -> str | None:
         return "ModuleList" if _is_layer(fact.kind, fact.class_name) else None
     if isinstance(value, ast.Dict) and value.values:
         held = [module.fact(item) for item in value.values[:16]]
-        strings = all(isinstance(key, ast.Constant) and isinstance(key.value, str) for key in value.keys)
+        strings = all(
+            isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value.isidentifier()
+            for key in value.keys
+        )
         return "ModuleDict" if strings and all(_is_layer(fact.kind, fact.class_name) for fact in held) else None
     if isinstance(value, ast.List) and not value.elts:
         return "ModuleList" if _gets_layers(module, value) else None

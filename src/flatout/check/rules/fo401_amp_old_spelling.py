@@ -130,6 +130,8 @@ def _imported(module: Module, statement: ast.ImportFrom | ast.Import) -> Iterato
     instead = ", ".join(
         f"`torch.amp.{name.rpartition('.')[2]}({_device_argument(name.rpartition('.')[2], device)})`" for name in names
     )
+    # A module that is used in any other way, too, must stay what it is: `f(amp)`, `amp.common`, `__all__`.
+    whole = whole and all(_has_no_other_use(module, statement, alias) for alias in statement.names)
     edits = _edits_of_import(module, statement, uses) if whole else None
     yield Hit(
         next(alias for alias in statement.names if _old_names_of(module, statement, alias)),
@@ -154,6 +156,14 @@ def _old_names_of(
     if full not in OLD and full not in ("torch.cuda.amp", "torch.cpu.amp"):
         return None
     return _uses(module, statement, alias.asname or alias.name, full)
+
+
+def _has_no_other_use(module: Module, statement: ast.ImportFrom | ast.Import, alias: ast.alias) -> bool:
+    found = _old_names_of(module, statement, alias) or []
+    bound = alias.asname or alias.name
+    names = [node for node in module.tree.nodes(ast.Name) if node.id == bound and isinstance(node.ctx, ast.Load)]
+    exported = any(isinstance(node.value, str) and node.value == bound for node in module.tree.nodes(ast.Constant))
+    return len(found) == len(names) and not exported
 
 
 def _uses(module: Module, statement: ast.stmt, bound: str, full: str) -> list[tuple[ast.expr, str]]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from flatout.check.devices import argument, keyword
+from flatout.check.devices import argument
 from flatout.check.fixes import add_argument, replace
 from flatout.check.module import Module
 from flatout.check.rule import Hit, Rule
@@ -41,7 +41,7 @@ def find(module: Module) -> Iterator[Hit]:
 
 
 def _fix(module: Module, layer: ast.Call) -> Fix | None:
-    value = keyword(layer, "bias")
+    value = argument(layer, _BIAS_POSITIONS[module.qualified(layer.func) or ""], "bias")
     try:
         edit = replace(module, value, "False") if value is not None else add_argument(module, layer, "bias=False")
     except ValueError:
