@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from flatout.check.devices import argument, keyword
+from flatout.check.devices import argument
 from flatout.check.torch_api import AUTOCASTS, NO_GRADS
 from flatout.check.tree import FUNCTIONS, LOOPS
 
@@ -156,9 +156,3 @@ def _word(node: ast.expr) -> str:
 
 def _under_handler(module: Module, node: ast.AST) -> bool:
     return any(isinstance(above, ast.ExceptHandler) for above in module.tree.ancestors(node))
-
-
-def keyword_or_none(call: ast.Call, name: str) -> ast.expr | None:
-    """The keyword's value unless it is a literal None."""
-    value = keyword(call, name)
-    return None if isinstance(value, ast.Constant) and value.value is None else value

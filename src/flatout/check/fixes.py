@@ -69,23 +69,6 @@ def remove_argument(module: Module, call: ast.Call, item: ast.expr | ast.keyword
     return Edit(start, end, "")
 
 
-def remove_statement(module: Module, statement: ast.stmt) -> Edit:
-    """Take a statement away with its line, or leave `pass` where a block would be empty.
-
-    Raises ValueError where other code or a comment shares its line.
-    """
-    text = module.text
-    start, end = text.span(statement)
-    if len(module.tree.blocks.get(statement, ())) == 1:
-        return Edit(start, end, "pass")
-    line_start = text.line_starts[statement.lineno - 1]
-    next_line = statement.end_lineno or statement.lineno
-    line_end = text.line_starts[next_line] if next_line < len(text.line_starts) else len(text.text)
-    if text.text[line_start:start].strip(_SPACE) or text.text[end:line_end].strip():
-        raise ValueError("the line holds more than the statement")
-    return Edit(line_start, line_end, "")
-
-
 def _code(text: str) -> str:
     """`text` with its comments blanked, at the same offsets. It must hold no strings."""
     return re.sub(r"#[^\r\n]*", lambda match: " " * len(match.group()), text)

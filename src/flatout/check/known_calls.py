@@ -178,7 +178,7 @@ def _made(facts: Facts, call: ast.Call, name: str) -> Fact:
     else:
         where = "cpu"
     options = any(item.arg is None for item in call.keywords)  # **kwargs may name a device
-    if where == "cpu" and device is None and (options or facts.module.default_device_changed(call)):
+    if where == "cpu" and device is None and (options or facts.module.changes_default_device):
         where = None
     pinned = keyword(call, "pin_memory")
     return Fact(

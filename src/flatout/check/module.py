@@ -179,12 +179,9 @@ class Module:
         return _GPU_WORDS.search(self.text.text) is not None
 
     @cached_property
-    def _changes_default_device(self) -> bool:
-        return _DEFAULT_DEVICE.search(self.text.text) is not None
-
-    def default_device_changed(self, node: ast.AST) -> bool:
+    def changes_default_device(self) -> bool:
         """Whether tensors without `device=` may be made elsewhere than on the CPU."""
-        return self._changes_default_device
+        return _DEFAULT_DEVICE.search(self.text.text) is not None
 
     @cached_property
     def waits(self) -> list[Wait]:

@@ -53,8 +53,3 @@ def same_pass(module: Module, first: ast.AST, second: ast.AST) -> bool:
 def before(first: ast.expr | ast.stmt, second: ast.expr | ast.stmt) -> bool:
     """Whether `first` stands before `second` in the source."""
     return (first.lineno, first.col_offset) < (second.lineno, second.col_offset)
-
-
-def end_before(first: ast.expr, second: ast.expr) -> bool:
-    """The same for calls, by where they end: those of one chain begin at the same place."""
-    return (first.end_lineno or 0, first.end_col_offset or 0) < (second.end_lineno or 0, second.end_col_offset or 0)

@@ -56,8 +56,6 @@ TENSOR_METHODS = frozenset(
         "sigmoid size softmax sqrt squeeze std sub sum t tanh tolist topk transpose unsqueeze var view view_as"
     )
 )
-# Methods that the host waits in when the tensor is on a GPU: they read a value or a number of elements.
-WAITING_METHODS = frozenset(words("item tolist numpy nonzero masked_select unique bincount"))
 
 # Attributes of a tensor that are tensors.
 TENSOR_ATTRIBUTES = frozenset(words("T mT H mH data grad real imag"))

@@ -146,12 +146,6 @@ def exists(name: str, torch: TorchVersion | None) -> bool | None:
     return _follow(name, torch).exists
 
 
-def added_in(name: str) -> TorchVersion | None:
-    """The first listed version that has `name`; None where the first of all has it, or none."""
-    there = [version for version in _table().versions if exists(name, version)]
-    return there[0] if there and there[0] != _table().versions[0] else None
-
-
 def removed_in(name: str) -> TorchVersion | None:
     """The first listed version that no longer has `name`; None where the newest has it, or none ever had."""
     there = [version for version in _table().versions if exists(name, version)]

@@ -116,7 +116,7 @@ _OTHERS = words("accelerate lightning pytorch_lightning fabric deepspeed ignite 
 
 def _goes_elsewhere(module: Module) -> bool:
     """Whether a GPU may be used by other means: a library that moves things, a default device, another device."""
-    if module.default_device_changed(module.tree.root):
+    if module.changes_default_device:
         return True
     imported = {alias.name.partition(".")[0] for node in module.tree.nodes(ast.Import) for alias in node.names}
     imported |= {(node.module or "").partition(".")[0] for node in module.tree.nodes(ast.ImportFrom)}
@@ -140,7 +140,7 @@ def _left_behind(module: Module, scope: Scope, name: str, binding: Binding) -> I
         return
     applied = _applications(module, scope, name)
     on_gpu = [call for call in applied or () if call.args and module.fact(call.args[0]).on_gpu]
-    if not on_gpu or module.default_device_changed(binding.value):
+    if not on_gpu or module.changes_default_device:
         return
     call = on_gpu[0]
     yield Hit(
