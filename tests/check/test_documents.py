@@ -88,6 +88,15 @@ def test_a_damaged_notebook_is_one_line(project: Path) -> None:
     assert "\n" not in reason
 
 
+@pytest.mark.parametrize("source", ["x.item(  # unfinished", "x.item()  # \ud800 half a character"])
+def test_a_cell_that_is_not_python_is_told(project: Path, source: str) -> None:
+    cells = [{"cell_type": "code", "metadata": {}, "outputs": [], "source": [text]} for text in (source, "y.item()")]
+    (project / "a.ipynb").write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    result = check_paths(Request()).result
+    assert [one.finding.cell for one in result.diagnoses] == [2]
+    assert result.errors == [("a.ipynb", "cell 1: not Python, left out")]
+
+
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_a_page(project: Path, newline: str) -> None:
     (project / "a.md").write_bytes(PAGE.replace("\n", newline).encode())

@@ -37,7 +37,10 @@ def check_data(job: Job, data: bytes, digest: bytes = b"") -> FileResult:
     errors: list[str] = []
     try:
         if job.kind != "text" and rules.python:
-            _ask_python(read_document(job.shown, data), rules.python, job, diagnoses, errors)
+            document = read_document(job.shown, data)
+            _ask_python(document, rules.python, job, diagnoses, errors)
+            if job.kind == "notebook" and document.skipped_blocks:  # in Markdown, pieces of code are no mistake
+                errors.append(_left_out(document))
         if job.kind != "python" and rules.text:
             plain = read_plain(job.shown, data) if job.kind != "notebook" else read_document(job.shown, data)
             _ask_text(plain, rules.text, job, diagnoses, errors)
@@ -47,6 +50,12 @@ def check_data(job: Job, data: bytes, digest: bytes = b"") -> FileResult:
         errors.append(TOO_DEEP)
     once = {sort_key(diagnosis): diagnosis for diagnosis in reversed(diagnoses)}
     return FileResult(job.shown, tuple(once[key] for key in sorted(once)), "; ".join(errors) or None, digest)
+
+
+def _left_out(document: Document) -> str:
+    """Which cells of a notebook could not be asked about."""
+    cells = [str(place.cell) for place in document.skipped_blocks]
+    return f"cell{'s' * (len(cells) > 1)} {', '.join(cells)}: not Python, left out"
 
 
 def parse_error(error: Exception, document: Document) -> str:
