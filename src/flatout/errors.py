@@ -4,7 +4,9 @@
     ├── UsageError              the command line or a call is off (exit code 2)
     │   └── UnknownGPUError     no GPU of that name in the table; lists the nearest names
     ├── UnreadableFileError     a file that cannot be read as what it should be (exit code 2)
-    │   └── RecordingError      not a recording, damaged, or of another schema version
+    │   ├── RecordingError      not a recording, damaged, or of another schema version
+    │   └── CheckpointError     not a checkpoint, cut off, or of another model or run
+    ├── TrainingError           the training itself has gone wrong: a loss that is NaN, no gradients (exit code 1)
     ├── ScriptError             the user's script could not be started or followed (exit code 2)
     └── UnsupportedError        something that the virtual GPU refuses by name (exit code 1)
 
@@ -38,6 +40,16 @@ class UnreadableFileError(FlatoutError):
 
 class RecordingError(UnreadableFileError):
     """A file that is not a recording, is damaged, or has another schema version."""
+
+
+class CheckpointError(UnreadableFileError):
+    """A file that is not a checkpoint, is cut off, or belongs to another model or another run."""
+
+
+class TrainingError(FlatoutError):
+    """The training itself has gone wrong: a loss that is not a number, parameters without gradients."""
+
+    exit_code = 1
 
 
 class ScriptError(FlatoutError):

@@ -1,0 +1,197 @@
+"""`Loop`: the face of the library. It wires the parts together and does no arithmetic of its own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+from torch.utils.data import DataLoader
+
+from flatout.errors import UsageError
+from flatout.loop import distributed
+from flatout.loop.cursor import Cursor
+from flatout.loop.device import choose_device, move
+from flatout.loop.loader import PreparedLoader
+from flatout.loop.metrics import Metrics
+from flatout.loop.precision import choose_precision
+from flatout.loop.settings import Settings
+from flatout.loop.stepping import Step, Stepper
+
+
+class Loop:
+    """An exact training loop, on one device or many.
+
+    `precision`: auto, fp32, tf32, bf16 or fp16 (with loss scaling). `accumulate`: micro-batches to one optimizer step.
+    `last_window`: what becomes of a window that the epoch's end cuts short: "step" with its own weight, "carry" it on
+    into the next epoch, "drop" it. `clip_norm`: the largest total norm of the gradients. `schedule`: when prepared
+    schedulers step: after each optimizer "step", after each "epoch", or "manual". `strategy`: for many processes:
+    "ddp", "fsdp", or "auto" by the size of the model's states. `nan`: "raise" when a loss is not a number, or "ignore".
+    `quiet`: say nothing on stderr.
+
+        loop = flatout.Loop(accumulate=4)
+        model, optimizer, loader = loop.prepare(model, optimizer, loader)
+        for epoch in loop.epochs(10):
+            for x, y in loader:
+                with loop.step():
+                    loss = loop.backward(loss_fn(model(x), y))
+                loop.log(loss=loss)
+            print(epoch, loop.metrics())
+    """
+
+    def __init__(
+        self,
+        *,
+        device: str | torch.device = "auto",
+        precision: str = "auto",
+        accumulate: int = 1,
+        last_window: str = "step",
+        clip_norm: float | None = None,
+        schedule: str = "step",
+        strategy: str = "auto",
+        nan: str = "raise",
+        quiet: bool = False,
+    ) -> None:
+        settings = Settings(accumulate, last_window, clip_norm, schedule, strategy, nan)
+        self._quiet = quiet
+        chosen = choose_device(device)
+        self.device = chosen.device
+        self.ranks = distributed.join()
+        self.precision = choose_precision(precision, self.device)
+        self.say(f"training on {self.device} ({chosen.why}) in {self.precision.mode} ({self.precision.why})")
+        self._cursor = Cursor()
+        self._stepper = Stepper(settings, self.precision, self.device, self.ranks, self._cursor)
+        self._metrics = Metrics(self.device, self.ranks)
+        self._loaders: list[PreparedLoader] = []
+        self._step: Step | None = None
+
+    # --- setting up -------------------------------------------------------------------------------------------------
+
+    def prepare(self, *things: Any) -> Any:
+        """Models, optimizers, loaders and schedulers, ready for this loop, in the order given."""
+        prepared = tuple(self._prepare(thing) for thing in things)
+        return prepared[0] if len(prepared) == 1 else prepared
+
+    def _prepare(self, thing: Any) -> Any:
+        if isinstance(thing, nn.Module):
+            model = distributed.wrap(thing.to(self.device), self.ranks, self.device, self._stepper.settings.strategy)
+            self._stepper.models.append(model)
+            return model
+        if isinstance(thing, Optimizer):
+            self._stepper.add_optimizer(thing)
+            return thing
+        if isinstance(thing, DataLoader):
+            self._loaders.append(PreparedLoader(thing, self.device, self.ranks, self._cursor))
+            return self._loaders[-1]
+        if hasattr(thing, "step") and isinstance(getattr(thing, "optimizer", None), Optimizer):
+            self._stepper.schedulers.append(thing)
+            return thing
+        raise UsageError(
+            f"loop.prepare(...): cannot prepare a {type(thing).__name__}; it takes models, optimizers, DataLoaders and "
+            "learning rate schedulers"
+        )
+
+    # --- training ---------------------------------------------------------------------------------------------------
+
+    def epochs(self, count: int) -> Iterator[int]:
+        """The epochs 0 to `count - 1`, from where a resumed run left off."""
+        while self._cursor.epoch < count:
+            yield self._cursor.epoch
+            self._cursor.epoch += 1
+
+    def step(self, *optimizers: Optimizer, samples: int | None = None) -> AbstractContextManager[Step]:
+        """One micro-batch: the forward pass in the loop's precision, `loop.backward`, and at the window's end the step.
+
+        `optimizers`: those to step, all prepared ones where none is named. `samples`: how many samples the micro-batch
+        holds, for batches that do not come from a prepared loader.
+        """
+        if not self._stepper.optimizers:
+            raise UsageError("loop.step(): no optimizer is prepared; call loop.prepare(model, optimizer, loader) first")
+        if self._step is not None:
+            raise UsageError("loop.step(): already inside a step; steps do not nest")
+        batch = self._cursor.batch
+        if batch is None and samples is None and self._loaders:
+            raise UsageError(
+                "loop.step(): the batch does not come from a prepared loader; loop over what loop.prepare gave back, "
+                "or say how many samples it holds: loop.step(samples=n)"
+            )
+        if samples is None:
+            samples = batch.samples if batch is not None and batch.samples is not None else 1
+        return _Current(self, Step(self._stepper, optimizers or tuple(self._stepper.optimizers), samples))
+
+    def backward(self, loss: torch.Tensor, *, weight: Any = None, reduction: str = "mean") -> torch.Tensor:
+        """The backward pass of a micro-batch's loss, weighed by its share of the window. Returns the loss, detached.
+
+        `weight`: what the loss was averaged over, where that is not the samples: `(labels != -100).sum()` for tokens; a
+        number or a tensor (which is not read, so the host does not wait). `reduction`: "sum" for a loss that was summed
+        over `weight` things and not averaged.
+        """
+        if self._step is None:
+            raise UsageError("loop.backward(loss): outside a step; call it inside `with loop.step():`")
+        if reduction not in ("mean", "sum") or (reduction == "sum" and weight is None):
+            raise UsageError(
+                f"loop.backward(loss, reduction={reduction!r}): mean, or sum together with weight=, the number of "
+                "things that were summed"
+            )
+        return self._step.backward(loss, weight, reduction)
+
+    def log(self, **values: Any) -> None:
+        """Take values into the running means of `metrics`, weighed by the batch's samples. The host does not wait."""
+        batch = self._cursor.batch
+        weight = 1.0 if batch is None or batch.samples is None else float(batch.samples)
+        for name, value in values.items():
+            self._metrics.add(name, value, weight)
+
+    def metrics(self) -> dict[str, float]:
+        """The means of what was logged since the last call, over all ranks. The host waits for the device once."""
+        return self._metrics.read()
+
+    @property
+    def optimizer_steps(self) -> int:
+        """Optimizer steps taken so far; those that loss scaling skipped do not count."""
+        return self._stepper.optimizer_steps
+
+    @property
+    def grad_norm(self) -> torch.Tensor | None:
+        """The gradients' total norm before the last clipping, on the device; None before there was one."""
+        return self._stepper.grad_norm
+
+    # --- the rest ---------------------------------------------------------------------------------------------------
+
+    def move(self, batch: Any) -> Any:
+        """`batch` with its tensors on the loop's device; for batches that do not come from a prepared loader."""
+        return move(batch, self.device)
+
+    def unwrap(self, model: nn.Module) -> nn.Module:
+        """The model as it was given to `prepare`: for its attributes and its state."""
+        return distributed.unwrap(model)
+
+    def print(self, *values: Any, **options: Any) -> None:
+        """`print`, on the first rank only."""
+        if self.ranks.is_first:
+            print(*values, **options)
+
+    def say(self, message: str) -> None:
+        """A line of flatout's own on stderr, from the first rank, unless `quiet`."""
+        if self.ranks.is_first and not self._quiet:
+            print(f"flatout: {message}", file=sys.stderr)
+
+
+class _Current:
+    """Enters a step and makes it the loop's current one."""
+
+    def __init__(self, loop: Loop, step: Step) -> None:
+        self._loop = loop
+        self._step = step
+
+    def __enter__(self) -> Step:
+        self._loop._step = self._step
+        return self._step.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._loop._step = None
+        self._step.__exit__(*error)

@@ -1,0 +1,50 @@
+"""Means of what is logged, kept on the device and read rarely, because reading makes the host wait for the GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from flatout.loop.distributed import Ranks
+
+FOLD_AFTER = 64  # values kept as they are before they are added up in one kernel
+
+
+class Metrics:
+    """Weighted running means by name."""
+
+    def __init__(self, device: torch.device, ranks: Ranks) -> None:
+        self._device = device
+        self._ranks = ranks
+        self._waiting: dict[str, list[tuple[torch.Tensor, float]]] = {}
+        self._sums: dict[str, torch.Tensor] = {}  # name -> [sum of weight * value, sum of weights], float64
+
+    def add(self, name: str, value: Any, weight: float) -> None:
+        """Take in a value: a number, or a tensor (its mean is taken). Never waits for the device."""
+        value = value.detach() if isinstance(value, torch.Tensor) else torch.tensor(value, device=self._device)
+        waiting = self._waiting.setdefault(name, [])
+        waiting.append((value.float().mean(), weight))
+        if len(waiting) >= FOLD_AFTER:
+            self._fold(name)
+
+    def _fold(self, name: str) -> None:
+        waiting = self._waiting.pop(name, [])
+        if not waiting:
+            return
+        kind = torch.float32 if self._device.type == "mps" else torch.float64
+        values = torch.stack([value for value, _ in waiting]).to(kind)
+        weights = torch.tensor([weight for _, weight in waiting], dtype=kind, device=self._device)
+        sums = torch.stack([(values * weights).sum(), weights.sum()])
+        self._sums[name] = self._sums[name] + sums if name in self._sums else sums
+
+    def read(self) -> dict[str, float]:
+        """The means since the last reading, over all ranks. Waits for the device once."""
+        for name in list(self._waiting):
+            self._fold(name)
+        if not self._sums:
+            return {}
+        names = sorted(self._sums)
+        sums = self._ranks.sum(torch.stack([self._sums[name] for name in names]), self._device)
+        self._sums.clear()
+        return {name: total / weight for name, (total, weight) in zip(names, sums.tolist())}
