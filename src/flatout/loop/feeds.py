@@ -28,6 +28,7 @@ class Feed(Protocol):
     plan: Plan | None
     batches: int | None
 
+    def begin(self) -> None: ...
     def fetch(self) -> tuple[Any, int | None]: ...
     def state(self) -> dict[str, Any]: ...
     def close(self) -> None: ...
@@ -112,7 +113,15 @@ class IndexedFeed:
         if saved:
             self.order.replay(saved["feed"], saved["handed"])
         self._broke = False
-        self._iterator, self._release = rebuilt.iterate(self.order, seeds.before)
+        self._seeds = seeds.before
+        self._rebuilt = rebuilt
+        self._iterator: Iterator[Any] | None = None
+        self._release: Callable[[bool], None] = lambda broke: None
+
+    def begin(self) -> None:
+        """Start the workers, which take their first batches from the order at once."""
+        if self._iterator is None:
+            self._iterator, self._release = self._rebuilt.iterate(self.order, self._seeds)
 
     def _own_shares(self, asked: Iterator[Any], sampler: Any) -> tuple[Iterator[Share], Plan | None, int | None]:
         """Everything that the sampler gives, as it is asked."""
@@ -149,6 +158,7 @@ class IndexedFeed:
 
     def fetch(self) -> tuple[Any, int | None]:
         """The next batch and how many of its samples count."""
+        assert self._iterator is not None
         try:
             batch = next(self._iterator)
         except StopIteration:
@@ -199,8 +209,9 @@ class StreamFeed:
         self._last: tuple[Any] | None = None
         self._release: Callable[[bool], None] = lambda broke: None
         self._broke = False
-        self._placed = places_itself(source, rebuilt)
-        found = saved["feed"].get("source") if saved else None
+        self._placed = None if self._fill else places_itself(source, rebuilt)
+        self._through = bool(saved and saved["feed"]["through"] and not self._fill)
+        found = saved["feed"]["source"] if saved else None
         if found is not None and self._placed is not None:
             self._placed.load_state_dict(copy.deepcopy(found))
         self.base = 0 if base is None else base
@@ -216,8 +227,13 @@ class StreamFeed:
         trusted = rebuilt is None or source.num_workers == 0
         length = _length(source) if trusted and not self._fill else None
         self.batches = length if length is None or not self._dealt else len(range(ranks.rank, length, ranks.count))
-        if saved and saved["handed"] and (found is None or self._placed is None):
+        if self._through:
+            self.close()
+        elif saved and saved["handed"] and (found is None or self._placed is None):
             self._read_again(saved["handed"], say)
+
+    def begin(self) -> None:
+        """The stream has begun already: where it is depends on what it was begun under."""
 
     def _read_again(self, handed: int, say: Callable[[str], None]) -> None:
         say(f"resuming: reading {handed} batches again, for these data have no indices to skip by")
@@ -237,6 +253,7 @@ class StreamFeed:
         try:
             return self._read()
         except StopIteration:
+            self._through = True
             raise
         except BaseException:
             self._broke = True
@@ -276,8 +293,12 @@ class StreamFeed:
         return mine
 
     def state(self) -> dict[str, Any]:
-        """The source's own place, where it keeps one."""
-        return {} if self._placed is None else {"source": copy.deepcopy(self._placed.state_dict())}
+        """The source's own place, where it keeps one, and whether it has nothing more to give."""
+        if self._placed is None:
+            return {"source": None, "through": self._through}
+        fetcher = getattr(self._iterator, "_dataset_fetcher", None)  # it met the end in a short last batch
+        through = self._through or getattr(fetcher, "ended", False)
+        return {"source": copy.deepcopy(self._placed.state_dict()), "through": through}
 
     def close(self) -> None:
         """Let the workers go."""

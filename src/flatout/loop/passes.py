@@ -54,13 +54,15 @@ class Pass:
             self._ahead = Ahead(_puller(self.feed, copier, device))
             self._looks_ahead = looks_ahead or self.feed.batches is None
             self._marks = marks and self._looks_ahead
-            if saved and saved["mark"] is not None:
+            if saved and marks and saved["mark"] is not None:
+                self.feed.begin()
                 streams.restore(saved["mark"])
                 self._take_mark()
                 self._ahead.fill()
         finally:
             if callers is not None:
                 streams.restore(callers)
+        self.feed.begin()
         self.over = False
 
     def __iter__(self) -> Pass:
@@ -91,13 +93,14 @@ class Pass:
 
     def state(self) -> dict[str, Any]:
         """Where this pass is; see `PreparedLoader.state_dict`."""
+        mark = None if self._ahead.ended else self._mark  # at the end nothing will be fetched under it
         return {
             "epoch": self.epoch,
             "handed": self.handed,
             "batches": self.feed.batches,
             "start": self.feed.start,
-            "feed": self._mark["feed"] if self._mark else self.feed.state(),
-            "mark": self._mark["streams"] if self._mark else None,
+            "feed": mark["feed"] if mark else self.feed.state(),
+            "mark": mark["streams"] if mark else None,
         }
 
     def close(self) -> None:

@@ -98,7 +98,10 @@ class Rebuilt:
             self._let_go()
 
     def _let_go(self) -> None:
-        _kept.pop(id(self), None)
+        loader = _kept.pop(id(self), None)
+        iterator: Any = None if loader is None else loader._iterator
+        if iterator is not None:
+            iterator._shutdown_workers()  # now, also where the traceback of an error holds it
 
     def __del__(self) -> None:
         self._let_go()
