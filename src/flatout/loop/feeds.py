@@ -106,7 +106,6 @@ class IndexedFeed:
             restore_rng(foreign)
         self.order = Order(
             given,
-            streams,
             watch=not many and not draws_at_once(sampler),
             wrap=functools.partial(_task, self.base, ranks) if source.num_workers else None,
         )

@@ -89,7 +89,7 @@ class Pass:
         return self._ahead.ended if self._looks_ahead else self.handed + 1 == self.feed.batches
 
     def _take_mark(self) -> None:
-        self._mark = {"streams": self._streams.capture(), "feed": self.feed.state()}
+        self._mark = {"streams": self._streams.snapshot(), "feed": self.feed.state()}
 
     def state(self) -> dict[str, Any]:
         """Where this pass is; see `PreparedLoader.state_dict`."""
@@ -100,7 +100,7 @@ class Pass:
             "batches": self.feed.batches,
             "start": self.feed.start,
             "feed": mark["feed"] if mark else self.feed.state(),
-            "mark": mark["streams"] if mark else None,
+            "mark": self._streams.as_plain(mark["streams"]) if mark else None,
         }
 
     def close(self) -> None:
