@@ -212,6 +212,25 @@ def test_what_was_read_is_not_loaded_again() -> None:
     assert len(resumed.loader.dataset.fetched) == SAMPLES - 9
 
 
+def test_a_run_that_fetched_ahead_goes_on_where_nothing_is_fetched_ahead() -> None:
+    """As when a run moves from a GPU to a CPU; it is saved again there."""
+    seed()
+    run = Run(KINDS["shuffled"](), looks_ahead=True)
+    run.save_before = lambda handed: handed == 2
+    run.train(1)
+    resumed = Run(KINDS["shuffled"]())
+    resumed.load(run.saved[0][1])
+    resumed.save_before = lambda handed: handed == 2
+    resumed.train(1)
+    order = [batch[0] for batch in run.seen[::2]]
+    assert [batch[0] for batch in resumed.seen[::2]] == order[2:]
+    position, state = resumed.saved[0]
+    again = Run(KINDS["shuffled"]())
+    again.load(state)
+    again.train(1)
+    assert again.seen == resumed.seen[position:]
+
+
 def test_the_number_of_workers_may_change() -> None:
     seed()
     run = Run(KINDS["generator"](num_workers=1))

@@ -12,12 +12,14 @@ import torch
 from flatout.errors import CheckpointError
 from flatout.loop.cursor import Cursor
 from flatout.loop.distributed import Ranks
-from flatout.loop.feeds import Feed, IndexedFeed, StreamFeed, length_of, places_itself, plan_of, shards_itself
+from flatout.loop.feed import Feed, length_of, length_or_none, plan_of, shards_itself
+from flatout.loop.indexed import IndexedFeed
 from flatout.loop.passes import Pass
 from flatout.loop.prefetch import Copier
 from flatout.loop.rebuilt import Rebuilt, can_rebuild, parts_of
 from flatout.loop.seeding import Streams, mix
 from flatout.loop.sharding import EpochPlan
+from flatout.loop.streamed import StreamFeed, places_itself
 
 
 class PreparedLoader:
@@ -184,7 +186,7 @@ class PreparedLoader:
             position = {**current.state(), "sampler_epoch": epochs[0] if epochs else None}
         return {
             "ranks": self._ranks.count,
-            "length": self._known_length(),
+            "length": length_or_none(self.source),
             "begun": self._begun,
             "base": self._base,
             "finished": position is None and self._over_in_epoch == self._cursor.epoch,
@@ -201,7 +203,7 @@ class PreparedLoader:
         missing = {"ranks", "length", "begun", "base", "finished", "generators", "pass"} - set(state)
         if missing:
             raise CheckpointError(f"loader.load_state_dict(state): not a loader's state, {sorted(missing)} is missing")
-        for name, here in (("ranks", self._ranks.count), ("length", self._known_length())):
+        for name, here in (("ranks", self._ranks.count), ("length", length_or_none(self.source))):
             if state[name] != here:
                 raise CheckpointError(
                     f"loader.load_state_dict(state): {name} was {state[name]} in the saved run and is {here} now; "
@@ -211,9 +213,3 @@ class PreparedLoader:
         self._pending = state["pass"]
         self._over_in_epoch = self._cursor.epoch if state["finished"] else None
         self._streams.restore_own(state["generators"])
-
-    def _known_length(self) -> int | None:
-        try:
-            return len(self.source)
-        except (TypeError, NotImplementedError):
-            return None

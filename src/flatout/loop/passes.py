@@ -9,7 +9,7 @@ import torch
 
 from flatout.loop.cursor import Batch, Cursor
 from flatout.loop.device import move
-from flatout.loop.feeds import Feed
+from flatout.loop.feed import Feed
 from flatout.loop.prefetch import Ahead, Copier, Sent
 from flatout.loop.seeding import Streams
 
@@ -74,6 +74,7 @@ class Pass:
             raise StopIteration
         try:
             sent, samples = self._ahead.take()
+            self._mark = None
             if self._looks_ahead:
                 if self._marks:
                     self._take_mark()
