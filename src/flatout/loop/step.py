@@ -78,8 +78,11 @@ class Step:
         if stepper.share is not None and stepper.optimizer_steps == 0:
             stepper.share.count(loss)
         scaled = loss if isinstance(self._scale, int | float) and self._scale == 1 else loss * self._scale
+        assert self._opened is not None
+        if self._opened.loss_scale is not None:  # the window's, which another window's end may have changed meanwhile
+            scaled = scaled * self._opened.loss_scale
         with stepper.precision.no_autocast():
-            stepper.precision.scaler.scale(scaled).backward()
+            scaled.backward()
         return detached
 
     def _take_in(self, weight: Any, *, summed: bool) -> Any:
