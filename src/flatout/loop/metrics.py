@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -40,7 +41,7 @@ class Metrics:
             return
         wide = torch.float32 if tensor.device.type == "mps" else torch.float64
         mean = tensor.to(wide).mean()
-        if tensor.device.type == "cpu":
+        if readable(tensor):
             self._take(name, mean.item(), weight)
             return
         later = self._later.setdefault(name, Later())
@@ -74,17 +75,21 @@ class Metrics:
             yield from sums.items()
 
 
+def readable(tensor: torch.Tensor) -> bool:
+    """Whether its value can be read without waiting for it."""
+    return tensor.device.type == "cpu"
+
+
 def _tensor(name: str, value: Any) -> torch.Tensor:
     """`value` as a tensor without its graph, where it lies."""
+    tensor = None
     if isinstance(value, torch.Tensor):
         tensor = value.detach()
-    elif isinstance(value, bool | int | float) or type(value).__module__ == "numpy":
-        try:
+    elif isinstance(value, bool | int | float):
+        tensor = torch.tensor(value, dtype=torch.float64)
+    elif type(value).__module__ == "numpy":
+        with suppress(TypeError, ValueError):
             tensor = torch.as_tensor(value)
-        except (TypeError, ValueError):
-            tensor = None
-    else:
-        tensor = None
     if tensor is None or tensor.is_complex():
         raise UsageError(
             f"loop.log({name}=...): takes numbers and tensors of real numbers, not a {type(value).__name__}"
