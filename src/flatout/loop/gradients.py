@@ -82,19 +82,22 @@ def exchange(optimizers: Iterable[Optimizer], ranks: Ranks, device: torch.device
 
 def check_owners(optimizers: Iterable[Optimizer], models: Iterable[nn.Module], device: torch.device) -> None:
     """Raises `UsageError` for a parameter on another device, or of a model that was not prepared."""
-    known = {id(p) for model in models for p in model.parameters()}
+    known: set[int] = set()
+    for model in models:
+        for name, parameter in model.named_parameters():
+            known.add(id(parameter))
+            if parameter.device.type != device.type:
+                raise UsageError(
+                    f"loop.step(): the prepared {type(model).__name__} is not where it was put: `{name}` is on "
+                    f"{parameter.device}, but the loop trains on {device}; do not move a model after loop.prepare, and "
+                    "choose its device by Loop(device=...)"
+                )
     for parameter in parameters(optimizers):
-        if parameter.device.type != device.type:
-            raise UsageError(
-                f"loop.step(): the optimizer holds a parameter of shape {tuple(parameter.shape)} on "
-                f"{parameter.device}, but the loop trains on {device}; pass the model through loop.prepare and "
-                "do not move it afterwards"
-            )
         if id(parameter) not in known:
             raise UsageError(
-                f"loop.step(): the optimizer holds a parameter of shape {tuple(parameter.shape)} that belongs to no "
-                "prepared model; pass every model that trains through loop.prepare, and make the optimizer from the "
-                "parameters of that same model"
+                f"loop.step(): the optimizer holds a parameter of shape {tuple(parameter.shape)} on {parameter.device} "
+                "that belongs to no prepared model; pass every model that trains through loop.prepare, and make the "
+                "optimizer from the parameters of that same model"
             )
 
 

@@ -240,9 +240,9 @@ class Loop:
     def precision_share(self) -> float | None:
         """The share, from 0 to 1, of the first step's matrix products and convolutions in bf16 or fp16.
 
-        None before the first optimizer step, in fp32, and where everything is compiled.
+        None before the first step, in fp32, and where everything is compiled.
         """
-        return self._stepper.share.value if self._stepper.share is not None and self.optimizer_steps else None
+        return self._stepper.share.value if self._stepper.share is not None else None
 
     # --- the rest ---------------------------------------------------------------------------------------------------
 

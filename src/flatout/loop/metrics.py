@@ -89,7 +89,7 @@ def _tensor(name: str, value: Any) -> torch.Tensor:
         tensor = torch.tensor(value, dtype=torch.float64)
     elif type(value).__module__ == "numpy":
         with suppress(TypeError, ValueError):
-            tensor = torch.as_tensor(value)
+            tensor = torch.as_tensor(value) if value.ndim else torch.tensor(value.item(), dtype=torch.float64)
     if tensor is None or tensor.is_complex():
         raise UsageError(
             f"loop.log({name}=...): takes numbers and tensors of real numbers, not a {type(value).__name__}"

@@ -126,14 +126,10 @@ class Parts:
         with stepper.precision.autocast():
             loss = compute(part)
             check_kind(loss, "loop.step_in_parts(batch, compute_loss)")
-            detached = loss.detach()
-            if stepper.nan_watch is not None:
-                stepper.nan_watch.see(detached, stepper.where)
-            if stepper.share is not None and stepper.optimizer_steps == 0:
-                stepper.share.count(loss)
+            stepper.look_at(loss)
             with stepper.precision.no_autocast():
                 stepper.precision.scaler.scale(loss * scale).backward()
-        return detached
+        return loss.detach()
 
 
 def _refuse(stepper: Stepper) -> None:

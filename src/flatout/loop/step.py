@@ -73,10 +73,7 @@ class Step:
                 "than the first; add the losses up, or give both the same"
             )
         detached = loss.detach()
-        if stepper.nan_watch is not None:
-            stepper.nan_watch.see(detached, stepper.where)
-        if stepper.share is not None and stepper.optimizer_steps == 0:
-            stepper.share.count(loss)
+        stepper.look_at(loss)
         scaled = loss if isinstance(self._scale, int | float) and self._scale == 1 else loss * self._scale
         assert self._opened is not None
         if self._opened.loss_scale is not None:  # the window's, which another window's end may have changed meanwhile

@@ -161,6 +161,13 @@ class Stepper:
         for optimizer in new:
             bring_state(optimizer)
 
+    def look_at(self, loss: torch.Tensor) -> None:
+        """Before the backward pass of `loss`: whether it is a number, and in which precision it came about."""
+        if self.nan_watch is not None:
+            self.nan_watch.see(loss.detach(), self.where)
+        if not self._told_share and self.share is not None:
+            self.share.count(loss)
+
     def close(self, optimizers: Sequence[Optimizer]) -> None:
         """The window's end: correct, clip, step, forget the gradients, step the schedulers."""
         opened = self._opened.pop(_key(optimizers))
