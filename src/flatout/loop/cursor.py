@@ -29,8 +29,8 @@ class Batch:
 class Cursor:
     """The place in the training, in epochs and batches.
 
-    `batch` is None outside a loop over a prepared loader. `when_read`: told of a pass that is read to its end, while its
-    last batch is still in hand.
+    `batch` is None outside a loop over a prepared loader. `when_read` are told of a pass that is read to its end, while
+    its last batch is still in hand.
     """
 
     epoch: int = 0
