@@ -28,9 +28,11 @@ class Batch:
 class Cursor:
     """The place in the training, in epochs and batches.
 
-    `batch` is None outside a loop over a prepared loader.
+    `batch` is None outside a loop over a prepared loader. `even`: an evaluation gives every rank equally many batches,
+    with repeats that count for nothing; else no sample is handed out twice and a rank may have a batch less.
     """
 
     epoch: int = 0
     batch: Batch | None = None
     evaluating: bool = False
+    even: bool = False
