@@ -19,6 +19,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 import flatout
 from flatout.errors import TrainingError, UsageError
@@ -181,6 +182,21 @@ def ddp_equals_one_process_with_the_whole_batch() -> None:
         model = train(loop, net(), samples=samples)
         rival = plain(net(), accumulate=accumulate, ddp=False, samples=samples, clip=0.5)
         assert close(whole(model), whole(rival)), (samples, accumulate)
+
+
+@case
+def a_prepared_loader_trains_as_one_process_with_batches_as_many_times_as_large() -> None:
+    x, y = data(41)
+    for strategy in STRATEGIES:
+        loop = flatout.Loop(device="cpu", accumulate=2, strategy=strategy, quiet=True)
+        model = net()
+        loader = DataLoader(TensorDataset(x, y), batch_size=4)
+        loader, model, optimizer = loop.prepare(loader, model, torch.optim.SGD(model.parameters(), lr=0.05))
+        for _ in loop.epochs(2):
+            for own_x, own_y in loader:
+                with loop.step():
+                    loop.backward(cross_entropy(model(own_x), own_y))
+        assert close(whole(model), whole(plain(net(), accumulate=2, ddp=False, samples=41))), strategy
 
 
 @case
@@ -461,6 +477,33 @@ def evaluate(samples: int, batch_size: int) -> None:
             if even:
                 assert torch.equal(torch.cat([r["index"][0] for r in rows]), torch.arange(samples))
                 assert torch.allclose(torch.cat([r["loss"] for r in rows]), losses, atol=1e-6)
+
+
+@case
+def prepared_loaders_are_evaluated_without_repeats() -> None:
+    """9 samples: by the loop's own sharding, and by the user's DistributedSampler, which repeats some."""
+    x, y = data(9)
+    with torch.no_grad():
+        losses = cross_entropy(net()(x), y, reduction="none")
+    samples = TensorDataset(x, y, torch.arange(9))
+    for strategy in STRATEGIES:
+        loop = flatout.Loop(device="cpu", strategy=strategy, quiet=True)
+        model = loop.prepare(net())
+        for sampler in (None, DistributedSampler(samples, shuffle=False)):
+            loader = loop.prepare(DataLoader(samples, batch_size=2, sampler=sampler))
+            for even in (False, True):
+                seen, own = [], 0
+                with loop.evaluation(even=even):
+                    for own_x, own_y, index in loader:
+                        loss = cross_entropy(model(own_x), own_y, reduction="none")
+                        loop.log(loss=loss.mean())
+                        own += loop._cursor.batch.samples
+                        if even:
+                            seen += loop.gather(index).tolist()
+                assert abs(loop.metrics()["loss"] - float(losses.mean())) < 1e-6, (strategy, sampler, even)
+                assert sum(loop.ranks.gather(own)) == 9
+                assert not even or sorted(seen) == list(range(9)), seen
+                assert not even or sampler or seen == list(range(9)), "not in the order of the samples"
 
 
 @case

@@ -23,6 +23,8 @@ OF_THREE = [  # where it matters that a batch can be smaller than the number of 
     "tokens_that_differ_by_rank_make_the_global_mean",
     "fsdp_equals_one_process_with_the_whole_batch",
     "evaluated_samples_count_once",
+    "a_prepared_loader_trains_as_one_process_with_batches_as_many_times_as_large",
+    "prepared_loaders_are_evaluated_without_repeats",
     "rows_of_different_lengths_are_gathered",
     "exchanges",
 ]

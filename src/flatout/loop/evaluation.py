@@ -70,13 +70,11 @@ def _no_gradients(models: Iterable[nn.Module]) -> Any:
 def gather(values: Any, ranks: Ranks, cursor: Cursor) -> Any:
     """See `Loop.gather`."""
     batch = cursor.batch
-    if ranks.count > 1 and batch is not None and cursor.evaluating and not cursor.even and batch.plan is not None:
-        last = batch.plan.total_in(batch.plan.batches - 1)
-        if last < ranks.count:
-            raise UsageError(
-                f"loop.gather(...): the last batch has {last} samples for {ranks.count} processes, so not all of them "
-                "would come here; evaluate under loop.evaluation(even=True), or gather once after the loop"
-            )
+    if ranks.count > 1 and batch is not None and cursor.evaluating and not cursor.even:
+        raise UsageError(
+            "loop.gather(...): inside an evaluation whose processes may have different numbers of batches, so that not "
+            "all of them would come here; evaluate under loop.evaluation(even=True), or gather once after the loop"
+        )
     counts = batch is None or batch.samples is None or batch.samples > 0
     leaves: list[torch.Tensor] = []
     put_back = _take_apart(values, leaves)

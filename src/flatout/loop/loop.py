@@ -123,7 +123,7 @@ class Loop:
             self._stepper.add_optimizer(thing)
             return thing
         if isinstance(thing, DataLoader):
-            self._loaders.append(PreparedLoader(thing, self.device, self.ranks, self._cursor))
+            self._loaders.append(PreparedLoader(thing, self.device, self.ranks, self._cursor, say=self.say))
             return self._loaders[-1]
         if hasattr(thing, "step") and isinstance(getattr(thing, "optimizer", None), Optimizer):
             self._stepper.schedulers.append(thing)
