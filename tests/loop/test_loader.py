@@ -427,9 +427,8 @@ def by_rank(make: Callable[[], Any], count: int, *, evaluating: bool = False, pa
     """Each rank's batches of one pass: (indices, samples that count, last)."""
 
     def work(ranks: Ranks) -> Any:
-        cursor = Cursor(evaluating=evaluating)
+        cursor = Cursor(evaluating=evaluating, even=pad)
         loader = prepared(make(), ranks=ranks, cursor=cursor)
-        loader.pad_evaluation = pad
         seen = []
         for indices, _ in loader:
             batch = cursor.batch

@@ -29,13 +29,15 @@ class Batch:
 class Cursor:
     """The place in the training, in epochs and batches.
 
-    `batch` is None outside a loop over a prepared loader. `when_read` are told of a pass that is read to its end, while
-    its last batch is still in hand.
+    `batch` is None outside a loop over a prepared loader. `even`: an evaluation gives every rank equally many batches,
+    with repeats that count for nothing; else no sample is handed out twice and a rank may have a batch less.
+    `when_read` are told of a pass that is read to its end, while its last batch is still in hand.
     """
 
     epoch: int = 0
     batch: Batch | None = None
     evaluating: bool = False
+    even: bool = False
     when_read: list[Callable[[object], None]] = field(default_factory=list, repr=False)
     _passes: list[tuple[Any, Batch]] = field(default_factory=list, repr=False)  # under way, the newest last
 

@@ -61,18 +61,13 @@ class SetAside:
 
 
 def exchange(optimizers: Iterable[Optimizer], ranks: Ranks, device: torch.device) -> None:
-    """Average gradients over the ranks that no backward pass has exchanged.
+    """Average gradients over the ranks that no backward pass has exchanged. Every backward pass exchanges sharded ones.
 
     A parameter without a gradient on all ranks keeps none; one that lacks it on some counts as zero there.
     """
     if ranks.count == 1:
         return
-    everything = [p for p in parameters(optimizers) if p.requires_grad]
-    if any(hasattr(p, "to_local") for p in everything):
-        raise UsageError(
-            "loop.step(): the end of the loader came as a surprise in the middle of a window, and sharded gradients "
-            "cannot be exchanged afterwards; use a loader of known length, accumulate=1, or last_window='carry'"
-        )
+    everything = [p for p in parameters(optimizers) if p.requires_grad and not hasattr(p, "to_local")]
     held = torch.tensor([p.grad is not None for p in everything], dtype=torch.float32, device=device)
     for parameter, holders in zip(everything, ranks.sum(held, device).tolist()):
         if holders:
@@ -80,9 +75,15 @@ def exchange(optimizers: Iterable[Optimizer], ranks: Ranks, device: torch.device
             parameter.grad = ranks.sum(gradient, device) / ranks.count
 
 
-def check_owners(optimizers: Iterable[Optimizer], models: Iterable[nn.Module], device: torch.device) -> None:
-    """Raises `UsageError` for a parameter on another device, or of a model that was not prepared."""
-    known: set[int] = set()
+def check_owners(
+    optimizers: Iterable[Optimizer], models: Iterable[nn.Module], owned: set[int], device: torch.device
+) -> None:
+    """Raises `UsageError` for a parameter on another device, or of a model that was not prepared.
+
+    `owned`: identities of parameters that the models had when they were prepared. A sharded model does not show them
+    while its weights are whole.
+    """
+    known = set(owned)
     for model in models:
         for name, parameter in model.named_parameters():
             known.add(id(parameter))
@@ -118,4 +119,5 @@ def check_first(optimizers: Iterable[Optimizer]) -> list[torch.nn.Parameter]:
 
 def clip(optimizers: Iterable[Optimizer], norm: float) -> torch.Tensor:
     """Scale the gradients down together so that their total norm is at most `norm`. Returns the norm before."""
-    return torch.nn.utils.clip_grad_norm_(list(parameters(optimizers)), norm)
+    total = torch.nn.utils.clip_grad_norm_(list(parameters(optimizers)), norm)
+    return total.full_tensor() if hasattr(total, "full_tensor") else total  # sharded gradients: a sharded norm

@@ -32,8 +32,8 @@ class PreparedLoader:
 
     With many ranks, indexed data are cut by `EpochPlan`, or left as they are where the sampler shards itself (a
     `DistributedSampler`); of a stream each rank takes batch number `rank` of every `ranks.count`, unless it is
-    `sharded`. In evaluation no sample occurs twice and ranks may have different numbers of batches; set
-    `pad_evaluation` where they must not, and the batches that make up for it count no samples.
+    `sharded`. In evaluation no sample occurs twice and ranks may have different numbers of batches, unless
+    the cursor says `even`: the batches that make up for it then count no samples.
 
     `before_next` is called when the next batch is asked for, before anything is fetched, also when there is none left;
     it is not called when a pass is left by `break` or an exception. `looks_ahead`: fetch a batch ahead; by default on
@@ -55,7 +55,6 @@ class PreparedLoader:
     ) -> None:
         self.source: Any = source
         self.before_next: Callable[[], Any] = before_next or (lambda: None)
-        self.pad_evaluation = False
         self._device = device
         self._ranks = ranks
         self._cursor = cursor
@@ -87,7 +86,7 @@ class PreparedLoader:
 
     @property
     def _fills(self) -> bool:
-        return self.pad_evaluation or not self._cursor.evaluating
+        return self._cursor.even or not self._cursor.evaluating
 
     def __len__(self) -> int:
         """The batches of a pass on this rank."""
@@ -132,7 +131,14 @@ class PreparedLoader:
         if self._indexed:
             assert self._rebuilt is not None
             return IndexedFeed(
-                self.source, self._rebuilt, self._streams, self._ranks, base=base, fill=self._fills, saved=saved
+                self.source,
+                self._rebuilt,
+                self._streams,
+                self._ranks,
+                base=base,
+                fill=self._fills,
+                saved=saved,
+                distinct=self._cursor.evaluating,
             )
         return StreamFeed(
             self.source,

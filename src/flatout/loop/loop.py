@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
 from flatout.errors import UsageError
-from flatout.loop import distributed
+from flatout.loop import distributed, evaluation, sharded
 from flatout.loop.autocasting import OutsideSteps
 from flatout.loop.cursor import Cursor
 from flatout.loop.device import choose_device, move
@@ -26,6 +26,7 @@ from flatout.loop.preparing import check_optimizer, check_scheduler
 from flatout.loop.settings import Settings
 from flatout.loop.step import Step
 from flatout.loop.stepping import Stepper
+from flatout.loop.strategy import choose_strategy, memory_of, states_bytes
 
 
 class Loop:
@@ -65,7 +66,7 @@ class Loop:
         self._quiet = quiet
         chosen = choose_device(device)
         self.device = chosen.device
-        self.ranks = distributed.join()
+        self.ranks = distributed.join(self.device)
         self.precision = choose_precision(precision, self.device)
         self.say(f"training on {self.device} ({chosen.why}) in {self.precision.mode} ({self.precision.why})")
         for warning in (chosen.warning, mixed_switches()):
@@ -78,6 +79,7 @@ class Loop:
         self._loaders: list[PreparedLoader] = []
         self._known: list[Any] = []
         self._step: Step | None = None
+        self._strategy = strategy
 
     # --- setting up -------------------------------------------------------------------------------------------------
 
@@ -88,16 +90,37 @@ class Loop:
         channels_last: bool = False,
         checkpoint_activations: bool | Sequence[type[nn.Module]] = False,
         fused: bool | None = None,
+        sync_batchnorm: bool = False,
+        find_unused: bool = False,
     ) -> Any:
         """Models, optimizers, loaders and schedulers, ready for this loop, in the order given.
 
         For the models: `compile` True, or a mode of torch.compile; `channels_last` lays images out for convolutions;
         `checkpoint_activations` computes the activations of the repeated blocks (True), or of modules of the classes
         named, again in the backward pass instead of keeping them. For the optimizers: `fused` takes their fused kernel.
+        For many processes: `sync_batchnorm`: BatchNorm takes its statistics over all processes' batches (on GPUs).
+        `find_unused`: parameters may be left out of the loss of a step.
         """
-        options = Options(compile, channels_last, checkpoint_activations, fused)
-        prepared = tuple(self._prepare(thing, options) for thing in things)
-        return prepared[0] if len(prepared) == 1 else prepared
+        options = Options(compile, channels_last, checkpoint_activations, fused, sync_batchnorm, find_unused)
+        if self.ranks.count > 1:
+            self._decide(things)
+        prepared = list(things)
+        for models in (True, False):  # models first: sharding replaces the parameters that optimizers hold
+            for i, thing in enumerate(things):
+                if isinstance(thing, nn.Module) == models:
+                    prepared[i] = self._prepare(thing, options)
+        return prepared[0] if len(prepared) == 1 else tuple(prepared)
+
+    def _decide(self, things: tuple[Any, ...]) -> None:
+        """DDP or FSDP, once for all models, at the first that is prepared."""
+        models = [t for t in things if isinstance(t, nn.Module)]
+        optimizers = [t for t in things if isinstance(t, Optimizer)]
+        if self._strategy == "auto" and models:
+            parameters = [p for model in models for p in model.parameters()]
+            states = states_bytes(parameters, optimizers, low_precision=self.precision.dtype is not None)
+            chosen, why = choose_strategy(states, memory_of(self.device), self.ranks.count)
+            self._strategy = "fsdp" if self.ranks.any(chosen == "fsdp") else "ddp"
+            self.say(f"{self.ranks.count} processes, strategy {self._strategy} ({why})")
 
     def _prepare(self, thing: Any, options: Options) -> Any:
         if any(thing is known for known in self._known):
@@ -110,6 +133,7 @@ class Loop:
             prepared = self._prepare_model(thing, options)
         elif isinstance(thing, Optimizer):
             check_optimizer(thing)
+            sharded.repoint(thing)
             options.change_optimizer(thing)
             self._stepper.add_optimizer(thing)
         elif isinstance(thing, DataLoader):
@@ -129,11 +153,20 @@ class Loop:
     def _prepare_model(self, model: nn.Module, options: Options) -> nn.Module:
         options.change_model(model)
         model = model.to(self.device)
+        if self.ranks.count > 1:
+            model = distributed.settle_batchnorm(model, self.device, self.say, sync=options.sync_batchnorm)
         options.compile_model(model)
         if self.precision.dtype is not None:
             OutsideSteps(self.precision.scope, self.device.type, self.precision.dtype).attach(model)
-        wrapped = distributed.wrap(model, self.ranks, self.device, self._stepper.settings.strategy)
-        self._stepper.models.append(wrapped)
+        wrapped = distributed.wrap(
+            model,
+            self.ranks,
+            self.device,
+            self._strategy,
+            find_unused=options.find_unused,
+            inside_step=lambda: self._step is not None,
+        )
+        self._stepper.add_model(wrapped)
         self._stepper.cuda_graphs = self._stepper.cuda_graphs or options.uses_cuda_graphs
         return wrapped
 
@@ -142,6 +175,9 @@ class Loop:
     def epochs(self, count: int) -> Iterator[int]:
         """The epochs 0 to `count - 1`, from where a resumed run left off."""
         while self._cursor.epoch < count:
+            for loader in self._loaders:
+                if hasattr(loader, "set_epoch"):
+                    loader.set_epoch(self._cursor.epoch)
             yield self._cursor.epoch
             self._stepper.end_epoch()
             self._cursor.epoch += 1
@@ -215,6 +251,32 @@ class Loop:
         """The means of what was logged since the last call, over all ranks. The host waits for the device."""
         self._stepper.settle()
         return self._metrics.read()
+
+    def evaluation(self, *, even: bool = False) -> AbstractContextManager[None]:
+        """For validation: models in evaluation mode, no gradients, the loop's precision, nothing of training touched.
+
+            with loop.evaluation():
+                for x, y in validation:
+                    loop.log(accuracy=(model(x).argmax(1) == y).float().mean())
+            loop.print(loop.metrics())
+
+        Modes are put back module by module, so a BatchNorm that was frozen stays so; a window of accumulation goes on
+        where it was. On many processes all enter it together (buffers become those of the first) and each evaluates
+        its part of the samples, none twice. A process may then have one batch less than the others. `even`: all have
+        equally many, for code that exchanges something in each batch; the repeated ones count for nothing in `log` and
+        `gather`. Sharded models need it and have it always.
+        """
+        if self._step is not None:
+            raise UsageError("loop.evaluation(): inside a step; evaluate between steps")
+        return evaluation.evaluating(self._stepper.models, self.precision, self._cursor, self.ranks, even=even)
+
+    def gather(self, values: Any) -> Any:
+        """The rows of a tensor (or of those in lists, tuples and dicts) from all processes, detached, none twice.
+
+        Each process may bring another number of rows; they come in the order of the processes, and for batches of a
+        prepared loader that is the order of the samples. The host waits. All processes have to call it.
+        """
+        return evaluation.gather(values, self.ranks, self._cursor)
 
     @property
     def optimizer_steps(self) -> int:

@@ -31,6 +31,8 @@ class Options:
     channels_last: bool = False
     checkpoint_activations: bool | Sequence[type[nn.Module]] = False
     fused: bool | None = None
+    sync_batchnorm: bool = False
+    find_unused: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.compile, bool) and self.compile not in MODES:

@@ -13,6 +13,7 @@ from flatout.errors import UsageError
 from flatout.loop import distributed
 from flatout.loop.gradients import SetAside
 from flatout.loop.losses import check_kind
+from flatout.loop.ranks import is_loss_of_peer, lost
 from flatout.loop.stepping import Opened, Stepper
 
 
@@ -45,12 +46,15 @@ class Step:
         self._contexts.enter_context(stepper.precision.autocast())
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
         self._contexts.close()
         if self._others is not None:
             self._others.put_back()
         if kind is not None:
             self._stepper.forget(self._optimizers)
+            ranks = self._stepper.ranks
+            if ranks.count > 1 and error is not None and is_loss_of_peer(error):
+                raise lost(ranks.rank, "loop.step", error) from error
         elif self._scale is None:
             self._stepper.forget(self._optimizers)
             raise UsageError(
@@ -94,8 +98,11 @@ class Step:
             and self._stepper.cursor.of_pass is opened.of_pass
             and batch.number == opened.next_batch
         )
+        samples = self._samples if self._samples is not None else announced
         if weight is None:
-            weight = next(number for number in (self._samples, announced, 1) if number is not None)
+            weight = 1 if samples is None else samples
+        if samples == 0:  # samples that were repeated, so that this rank takes part in the exchange
+            return 0 * opened.window.scale(0 * weight, planned=on_plan, summed=summed)
         return opened.window.scale(weight, planned=on_plan, summed=summed)
 
 
