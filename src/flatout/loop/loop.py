@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,7 +21,9 @@ from flatout.loop.device import choose_device, move
 from flatout.loop.loader import PreparedLoader
 from flatout.loop.metrics import Metrics
 from flatout.loop.precision import choose_precision
+from flatout.loop.saving import Saver
 from flatout.loop.settings import Settings
+from flatout.loop.state import State
 from flatout.loop.stepping import Step, Stepper
 
 
@@ -68,6 +72,10 @@ class Loop:
         self._metrics = Metrics(self.device, self.ranks)
         self._loaders: list[PreparedLoader] = []
         self._step: Step | None = None
+        self._state = State(
+            self.device, self.ranks, self.precision, self._cursor, self._stepper, self._metrics, self._loaders
+        )
+        self._saver = Saver(self._state, self.say)
 
     # --- setting up -------------------------------------------------------------------------------------------------
 
@@ -85,8 +93,10 @@ class Loop:
             self._stepper.add_optimizer(thing)
             return thing
         if isinstance(thing, DataLoader):
-            self._loaders.append(PreparedLoader(thing, self.device, self.ranks, self._cursor))
-            return self._loaders[-1]
+            loader = PreparedLoader(thing, self.device, self.ranks, self._cursor)
+            loader.before_next = self._saver.at_next
+            self._loaders.append(loader)
+            return loader
         if hasattr(thing, "step") and isinstance(getattr(thing, "optimizer", None), Optimizer):
             self._stepper.schedulers.append(thing)
             return thing
@@ -100,8 +110,10 @@ class Loop:
     def epochs(self, count: int) -> Iterator[int]:
         """The epochs 0 to `count - 1`, from where a resumed run left off."""
         while self._cursor.epoch < count:
-            yield self._cursor.epoch
+            with self._saver.epoch():
+                yield self._cursor.epoch
             self._cursor.epoch += 1
+        self._saver.finish()
 
     def step(self, *optimizers: Optimizer, samples: int | None = None) -> AbstractContextManager[Step]:
         """One micro-batch: the forward pass in the loop's precision, `loop.backward`, and at the window's end the step.
@@ -159,6 +171,65 @@ class Loop:
     def grad_norm(self) -> torch.Tensor | None:
         """The gradients' total norm before the last clipping, on the device; None before there was one."""
         return self._stepper.grad_norm
+
+    # --- stopping and going on --------------------------------------------------------------------------------------
+
+    def keep(self, **things: Any) -> None:
+        """Save and resume these objects too, under their names: `loop.keep(ema=ema_model, best=tracker)`.
+
+        Each has `state_dict()` and `load_state_dict(state)`. Models, optimizers, schedulers and loaders that went
+        through `prepare` are kept already.
+        """
+        for name, thing in things.items():
+            if not (callable(getattr(thing, "state_dict", None)) and callable(getattr(thing, "load_state_dict", None))):
+                raise UsageError(
+                    f"loop.keep({name}=...): a {type(thing).__name__} has no state_dict and load_state_dict; give it "
+                    "both, or save a value with loop.save(folder, name=value)"
+                )
+            if name in self._state.kept:
+                raise UsageError(f"loop.keep({name}=...): there is something under this name already; give another")
+            self._state.kept[name] = thing
+
+    def save(self, folder: str | os.PathLike[str], *, keep: int | None = None, wait: bool = True, **extra: Any) -> None:
+        """Save everything that the next steps depend on into `folder`, as `step-00000120.pt` after 120 steps.
+
+        Asked for in the body of a batch, it is done when the loader is asked for the next batch (or has no more), so
+        that a resume need not go through half a body; in the middle of an accumulation window, when the window has been
+        closed as well. A resume goes on with the next batch. After the last batch that means: with the same epoch, no
+        batches left, and the code that follows them.
+
+        Asked for outside the batches, it is done at once, and a resume goes on with the next epoch: make it the last
+        thing in an epoch's body, because a resume does not repeat what comes after it. A loop over batches that is left
+        by `break` is over in the same way: what was asked for in it is saved at the end of the epoch's body.
+
+        `keep`: how many versions stay in the folder; the older ones go when the new one is safe. `wait=False`: the
+        state is copied at once and written in the background; the next save, the end of the epochs and the end of the
+        process wait for it, and its error is raised there. `extra`: numbers, strings, tensors and collections of them,
+        found in `loop.extra` after a resume. With many ranks every one calls this; the first one writes.
+
+        Raises `CheckpointError` where the file cannot be written; the versions before it stay as they were.
+        """
+        self._saver.ask(Path(folder), keep, wait, extra)
+
+    def resume(self, place: str | os.PathLike[str]) -> bool:
+        """Go on from the newest checkpoint in the folder `place`, or from the file `place`, bit for bit.
+
+        False when the folder holds none: then the training starts anew. Call it after `prepare` and before the first
+        epoch; `loop.epochs` goes on where the checkpoint was made. In the middle of an epoch its body starts again from
+        the top, and the loader goes on behind the last batch.
+
+        Random numbers and `loop.metrics()` are put back once more when training really goes on, so whatever the script
+        draws or reads until then changes nothing.
+
+        Raises `CheckpointError` for a damaged file, or one of another model, optimizer or loader: models and
+        optimizers are untouched then. Nothing in the file is run.
+        """
+        return self._saver.resume(Path(place))
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """What was given to `save` besides, after a resume; empty before."""
+        return self._state.extra
 
     # --- the rest ---------------------------------------------------------------------------------------------------
 

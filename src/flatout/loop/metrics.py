@@ -48,3 +48,19 @@ class Metrics:
         sums = self._ranks.sum(torch.stack([self._sums[name] for name in names]), self._device)
         self._sums.clear()
         return {name: total / weight for name, (total, weight) in zip(names, sums.tolist())}
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was taken in since the last reading, to the last bit: also what is not added up yet."""
+        waiting = {
+            name: {"values": torch.stack([value for value, _ in pairs]), "weights": [weight for _, weight in pairs]}
+            for name, pairs in self._waiting.items()
+        }
+        return {"waiting": waiting, "sums": dict(self._sums)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from `state`, forgetting what is here."""
+        self._waiting = {
+            name: list(zip(pairs["values"].to(self._device).unbind(), pairs["weights"], strict=True))
+            for name, pairs in state["waiting"].items()
+        }
+        self._sums = {name: sums.to(self._device, copy=True) for name, sums in state["sums"].items()}

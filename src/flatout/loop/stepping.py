@@ -44,6 +44,16 @@ class Stepper:
         """No gradients are waiting for their window's end: the moment to save."""
         return not self._windows
 
+    def state_dict(self) -> dict[str, Any]:
+        """What the next steps depend on, between windows."""
+        return {"optimizer_steps": self.optimizer_steps, "grad_norm": self.grad_norm}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from `state`, which is from between windows as well."""
+        norm = state["grad_norm"]
+        self.optimizer_steps = state["optimizer_steps"]
+        self.grad_norm = None if norm is None else norm.to(self.device, copy=True)
+
     def add_optimizer(self, optimizer: Optimizer) -> None:
         """Take in an optimizer, and notice whether its steps are really taken (a scaler may skip them)."""
         self.optimizers.append(optimizer)
