@@ -224,7 +224,7 @@ def test_pytorch_alone_hands_out_a_flipped_bit(tmp_path: Path) -> None:
     data[data.index(content(2)["values"].numpy().tobytes()) + 1003] ^= 4
     path.write_bytes(data)
     assert not torch.equal(torch.load(path, weights_only=True)["values"], content(2)["values"])
-    with pytest.raises(CheckpointError, match="is damaged: the checksum of its part .*/data/0 is wrong"):
+    with pytest.raises(CheckpointError, match=r"is damaged: the checksum of its part .*/data/0 is wrong"):
         checkpoint.read(path)
 
 

@@ -55,13 +55,24 @@ class Average:
         self.values = state["values"]
 
 
+def seed(number: int) -> None:
+    random.seed(number)
+    torch.manual_seed(number)
+
+
+def number_of(loop: Loop) -> int:
+    """The number of the batch in hand, also after a resume, where a script's own count starts again."""
+    assert loop._cursor.batch
+    return loop._cursor.batch.number
+
+
 class Training:
     """A training with dropout, batch norm, shuffling, augmentation, two schedulers, a moving average and means."""
 
     def __init__(self, precision: str = "fp32", **settings: Any) -> None:
-        random.seed(1)
-        torch.manual_seed(1)
-        self.loop = Loop(device="cpu", precision=precision, quiet=True, **{"accumulate": ACCUMULATE, **settings})
+        seed(1)
+        settings = {"accumulate": ACCUMULATE, "quiet": True, **settings}
+        self.loop = Loop(device="cpu", precision=precision, **settings)
         self.model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 1))
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-2)
         self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 2, gamma=0.9)
@@ -79,9 +90,11 @@ class Training:
         self, at: Callable[[int, int], None] = lambda *_: None, after: Callable[[int], None] = lambda _: None
     ) -> None:
         """`at` is called in the body of each batch, `after` after the batches of an epoch."""
+        seed(2)
         for epoch in self.loop.epochs(EPOCHS):
             torch.rand(())  # what a script draws at the top of an epoch's body
-            for number, (x, y) in enumerate(self.loader):
+            for x, y in self.loader:
+                number = number_of(self.loop)
                 with self.loop.step():
                     loss = self.loop.backward(nn.functional.mse_loss(self.model(x), y))
                 self.loop.log(loss=loss)
@@ -91,15 +104,15 @@ class Training:
             self.means[f"epoch {epoch}"] = self.loop.metrics()
             self.by_epoch.step()
             after(epoch)
+        self.ends()
 
-    def result(self) -> dict[str, Any]:
-        """Everything that a difference could show in."""
-        return {
+    def ends(self) -> None:
+        """Note everything that a difference could show in."""
+        self.result = {
             "model": {name: value.clone() for name, value in self.model.state_dict().items()},
             "optimizer": self.optimizer.state_dict(),
             "average": self.average.values,
             "random": (random.random(), torch.rand(3)),
-            "means": self.means,
             "steps": self.loop.optimizer_steps,
             "norm": self.loop.grad_norm,
             "scale": self.loop.precision.scaler.state_dict(),
@@ -125,14 +138,16 @@ def assert_same(one: Any, other: Any, where: str = "") -> None:
         assert one == other, where
 
 
-def resumed(place: Path, uninterrupted: dict[str, Any], **settings: Any) -> Training:
-    """A new training that goes on from `place` to its end."""
+def resumed(place: Path, uninterrupted: Training, **settings: Any) -> Training:
+    """A new training that goes on from `place` to its end, which is that of the uninterrupted one."""
     training = Training(**settings)
     assert training.loop.resume(place)
     random.seed(77)
     torch.rand(5)  # what a script draws between resuming and training changes nothing
     training.run()
-    training.means = {**uninterrupted["means"], **training.means}
+    for epoch, means in training.means.items():
+        assert means == uninterrupted.means[epoch]
+    assert_same(training.result, uninterrupted.result)
     return training
 
 
@@ -154,13 +169,11 @@ def stopped_after(folder: Path, epoch: int, number: int, **settings: Any) -> Non
 def test_every_place_to_stop_at_goes_on_bit_for_bit(tmp_path: Path, settings: dict[str, Any]) -> None:
     whole = Training(**settings)
     whole.run()
-    uninterrupted = whole.result()
     for epoch in range(EPOCHS):
         for number in range(BATCHES):
             folder = tmp_path / f"{epoch}-{number}"
             stopped_after(folder, epoch, number, **settings)
-            training = resumed(folder, uninterrupted, **settings)
-            assert_same(training.result(), uninterrupted, f"{epoch}.{number}")
+            training = resumed(folder, whole, **settings)
             # windows close after the batches 2, 5 and 7: the save waits for that, and the next batch is what follows
             place = (epoch, next(end for end in (2, 5, 7) if end >= number) + 1)
             assert training.seen == [step for step in whole.seen if step >= place]
@@ -169,7 +182,6 @@ def test_every_place_to_stop_at_goes_on_bit_for_bit(tmp_path: Path, settings: di
 def test_saved_after_an_epoch_the_next_one_follows(tmp_path: Path) -> None:
     whole = Training()
     whole.run()
-    uninterrupted = whole.result()
     for last in range(EPOCHS):
         stopped = Training()
 
@@ -181,8 +193,7 @@ def test_saved_after_an_epoch_the_next_one_follows(tmp_path: Path) -> None:
 
         with pytest.raises(Stopped):
             stopped.run(after=after)
-        training = resumed(tmp_path / str(last), uninterrupted)
-        assert_same(training.result(), uninterrupted)
+        training = resumed(tmp_path / str(last), whole)
         assert training.seen == [(e, n) for e, n in whole.seen if e > last]
 
 
@@ -203,8 +214,7 @@ def test_carried_windows_are_saved_in_the_next_epoch(tmp_path: Path) -> None:
 
     with pytest.raises(Stopped):
         stopped.run(at, after)
-    training = resumed(tmp_path / "folder", whole.result(), **settings)
-    assert_same(training.result(), whole.result())
+    resumed(tmp_path / "folder", whole, **settings)
 
 
 def test_nothing_there_is_a_fresh_start(tmp_path: Path) -> None:
@@ -256,10 +266,12 @@ def test_a_damaged_newest_is_told_and_not_passed_over(tmp_path: Path) -> None:
 
 def test_a_loop_left_by_break_is_saved_at_the_end_of_the_epochs_body(tmp_path: Path) -> None:
     def run(training: Training, stop_after: int) -> None:
+        seed(2)
         for epoch in training.loop.epochs(3):
             if epoch > stop_after:
                 raise Stopped
-            for number, (x, y) in enumerate(training.loader):
+            for x, y in training.loader:
+                number = number_of(training.loop)
                 with training.loop.step():
                     training.loop.backward(nn.functional.mse_loss(training.model(x), y))
                 if number == 5:
@@ -267,6 +279,7 @@ def test_a_loop_left_by_break_is_saved_at_the_end_of_the_epochs_body(tmp_path: P
                         training.loop.save(tmp_path)
                     break
             training.by_epoch.step()
+        training.ends()
 
     whole, stopped, again = Training(), Training(), Training()
     run(whole, 3)
@@ -274,7 +287,7 @@ def test_a_loop_left_by_break_is_saved_at_the_end_of_the_epochs_body(tmp_path: P
         run(stopped, 1)
     assert again.loop.resume(tmp_path)
     run(again, 3)
-    assert_same(again.result(), whole.result())
+    assert_same(again.result, whole.result)
 
 
 def test_left_altogether_a_save_that_waits_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -305,6 +318,7 @@ def test_a_failed_window_is_not_saved(tmp_path: Path) -> None:
 
 def test_in_a_second_loop_over_batches_a_save_waits_for_the_end_of_the_body(tmp_path: Path) -> None:
     def run(training: Training, stop_after: int) -> None:
+        seed(2)
         for epoch in training.loop.epochs(3):
             if epoch > stop_after:
                 raise Stopped
@@ -314,6 +328,7 @@ def test_in_a_second_loop_over_batches_a_save_waits_for_the_end_of_the_body(tmp_
                         training.loop.backward(nn.functional.mse_loss(training.model(x), y))
                     if epoch == stop_after and part == 1:
                         training.loop.save(tmp_path)
+        training.ends()
 
     whole, stopped, again = Training(), Training(), Training()
     run(whole, 3)
@@ -322,7 +337,7 @@ def test_in_a_second_loop_over_batches_a_save_waits_for_the_end_of_the_body(tmp_
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000012.pt"]
     assert again.loop.resume(tmp_path)
     run(again, 3)
-    assert_same(again.result(), whole.result())
+    assert_same(again.result, whole.result)
 
 
 def test_outside_of_epochs_only_the_first_loop_can_be_resumed(tmp_path: Path) -> None:
@@ -341,8 +356,10 @@ def test_outside_of_epochs_only_the_first_loop_can_be_resumed(tmp_path: Path) ->
 
 def test_a_loader_inside_a_batchs_body_does_not_save(tmp_path: Path) -> None:
     def run(training: Training, held_out: Any, save: bool) -> None:
+        seed(2)
         for epoch in training.loop.epochs(EPOCHS):
-            for number, (x, y) in enumerate(training.loader):
+            for x, y in training.loader:
+                number = number_of(training.loop)
                 with training.loop.step():
                     training.loop.backward(nn.functional.mse_loss(training.model(x), y))
                 if number == 2:
@@ -355,11 +372,10 @@ def test_a_loader_inside_a_batchs_body_does_not_save(tmp_path: Path) -> None:
                     training.means[str(epoch)] = training.loop.metrics()
                 if (tmp_path / "folder").exists() and save:
                     raise Stopped
+        training.ends()
 
     whole, stopped, again = Training(), Training(), Training()
     for training, save in ((whole, False), (stopped, True)):
-        random.seed(1)
-        torch.manual_seed(1)
         held_out = training.loop.prepare(DataLoader(Noisy(), batch_size=8, collate_fn=_collate))
         with pytest.raises(Stopped) if save else contextlib.nullcontext():
             run(training, held_out, save)
@@ -369,8 +385,7 @@ def test_a_loader_inside_a_batchs_body_does_not_save(tmp_path: Path) -> None:
     held_out = again.loop.prepare(DataLoader(Noisy(), batch_size=8, collate_fn=_collate))
     assert again.loop.resume(tmp_path / "folder")
     run(again, held_out, False)
-    again.means = {**whole.means, **again.means}
-    assert_same(again.result(), whole.result())
+    assert_same(again.result, whole.result)
 
 
 # --- in the background ------------------------------------------------------------------------------------------------
@@ -382,8 +397,7 @@ def test_saved_in_the_background_it_is_the_state_of_the_moment(tmp_path: Path) -
     stopped.run(lambda *_: stopped.loop.save(tmp_path, wait=False))
     assert len(list(tmp_path.glob("step-*.pt"))) == 6  # the end of the epochs has waited for the last
     for path in tmp_path.iterdir():
-        again = resumed(path, whole.result())
-        assert_same(again.result(), whole.result())
+        resumed(path, whole)
 
 
 def test_an_error_in_the_background_is_raised_at_the_next_save(tmp_path: Path) -> None:
@@ -453,8 +467,8 @@ MISMATCHES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "other shapes": (
         lambda: parts(nn.Linear(3, 4)),
-        r"weight \(\[2, 3\] float32 in the checkpoint, \[4, 3\] float32 in the model\), bias .*; optimizer 0: of another"
-        r" shape or in another order are the parameters 0.0 \(\[2, 3\] in the checkpoint, \[4, 3\] here\)",
+        r"weight \(\[2, 3\] float32 in the checkpoint, \[4, 3\] float32 in the model\), bias .*; optimizer 0: of "
+        r"another shape or in another order are the parameters 0.0 \(\[2, 3\] in the checkpoint, \[4, 3\] here\)",
     ),
     "other types": (lambda: parts(nn.Linear(3, 2).double()), r"\[2, 3\] float32 in the checkpoint, \[2, 3\] float64"),
     "many other names": (
@@ -522,7 +536,7 @@ def test_a_kept_object_that_refuses_leaves_the_rest_untouched(tmp_path: Path) ->
     loop.keep(odd=Refuses())
     before = {key: value.clone() for key, value in model.state_dict().items()}
     with pytest.raises(
-        CheckpointError, match="'odd', kept by loop.keep, does not take its state .*ValueError: not this"
+        CheckpointError, match=r"'odd', kept by loop.keep, does not take its state .*ValueError: not this"
     ):
         loop.resume(tmp_path)
     assert_same(model.state_dict(), before)

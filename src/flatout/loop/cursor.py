@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from flatout.loop.sharding import EpochPlan
+    from flatout.loop.sharding import Plan
 
 
 @dataclass(frozen=True)
@@ -21,16 +21,41 @@ class Batch:
     number: int
     samples: int | None
     last: bool
-    plan: EpochPlan | None = None
+    plan: Plan | None = None
 
 
 @dataclass
 class Cursor:
     """The place in the training, in epochs and batches.
 
-    `batch` is None outside a loop over a prepared loader.
+    `batch` is None outside a loop over a prepared loader. `outermost` and `first` are of the pass that asked last for a
+    batch: whether no other pass was under way when it began, and whether it had no batch yet.
     """
 
     epoch: int = 0
     batch: Batch | None = None
     evaluating: bool = False
+    outermost: bool = True
+    first: bool = True
+    _passes: list[tuple[Any, Batch]] = field(default_factory=list, repr=False)  # under way, the newest last
+
+    def ask(self, owner: object) -> None:
+        """`owner`, a pass over a loader, is asked for its next batch."""
+        self.first = all(known is not owner for known, _ in self._passes)
+        self.outermost = not self._passes or self._passes[0][0] is owner
+
+    def announce(self, owner: object, batch: Batch) -> None:
+        """`owner`, a pass over a loader, is about to hand `batch` out."""
+        entry = (owner, batch)
+        for position, (known, _) in enumerate(self._passes):
+            if known is owner:
+                self._passes[position] = entry
+                break
+        else:
+            self._passes.append(entry)
+        self.batch = batch
+
+    def leave(self, owner: object) -> None:
+        """`owner` is over: in hand is the batch of the newest pass that is still under way."""
+        self._passes = [entry for entry in self._passes if entry[0] is not owner]
+        self.batch = self._passes[-1][1] if self._passes else None

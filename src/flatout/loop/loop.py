@@ -93,8 +93,9 @@ class Loop:
             self._stepper.add_optimizer(thing)
             return thing
         if isinstance(thing, DataLoader):
-            loader = PreparedLoader(thing, self.device, self.ranks, self._cursor)
-            loader.before_next = self._saver.at_next
+            loader = PreparedLoader(
+                thing, self.device, self.ranks, self._cursor, before_next=self._saver.at_next, say=self.say
+            )
             self._loaders.append(loader)
             return loader
         if hasattr(thing, "step") and isinstance(getattr(thing, "optimizer", None), Optimizer):
@@ -113,7 +114,7 @@ class Loop:
             with self._saver.epoch():
                 yield self._cursor.epoch
             self._cursor.epoch += 1
-        self._saver.finish()
+        self._saver.end_epochs()
 
     def step(self, *optimizers: Optimizer, samples: int | None = None) -> AbstractContextManager[Step]:
         """One micro-batch: the forward pass in the loop's precision, `loop.backward`, and at the window's end the step.
@@ -198,9 +199,9 @@ class Loop:
         closed as well. A resume goes on with the next batch. After the last batch that means: with the same epoch, no
         batches left, and the code that follows them.
 
-        Asked for outside the batches, it is done at once, and a resume goes on with the next epoch: make it the last
-        thing in an epoch's body, because a resume does not repeat what comes after it. A loop over batches that is left
-        by `break` is over in the same way: what was asked for in it is saved at the end of the epoch's body.
+        Asked for after the loop over the batches, it is done at once, and a resume goes on with the next epoch: make it
+        the last thing in an epoch's body, because a resume does not repeat what comes after it. What was asked for in a
+        loop that is left by `break`, or in a second loop over batches in one body, is saved at the end of that body.
 
         `keep`: how many versions stay in the folder; the older ones go when the new one is safe. `wait=False`: the
         state is copied at once and written in the background; the next save, the end of the epochs and the end of the

@@ -36,7 +36,8 @@ class Saver:
         self._waiting: dict[Path, Request] = {}
         self._writer = Writer()
         self._go_on: Callable[[], None] | None = None
-        self._in_epoch = False  # the resumed training goes on in the middle of an epoch
+        self._resumed_in_epoch = False
+        self._begun: int | None = None  # the newest epoch whose body was begun
         self._in_epochs = False
         self._loops = 0  # over batches, so far in this epoch's body
 
@@ -58,14 +59,12 @@ class Saver:
                 "resume could not tell where to go on; loop over loop.epochs"
             )
 
-    def at_next(self, outermost: bool, first: bool) -> None:
-        """A loop over a prepared loader asks for its next batch, or finds that there is none.
-
-        `outermost`: it is not inside another such loop. `first`: it asks for its first batch.
-        """
-        if not outermost or self._state.cursor.evaluating:
+    def at_next(self) -> None:
+        """A loop over a prepared loader asks for its next batch, or finds that there is none."""
+        cursor = self._state.cursor
+        if not cursor.outermost or cursor.evaluating:
             return
-        self._loops += first
+        self._loops += cursor.first
         self._go_on_now()
         if self._loops == 1:  # the body that a resume starts again has this loop first
             self._make_all(in_epoch=True)
@@ -73,8 +72,8 @@ class Saver:
     @contextmanager
     def epoch(self) -> Iterator[None]:
         """Around an epoch's body."""
-        self._loops, self._in_epochs = 0, True
-        if not self._in_epoch:
+        self._loops, self._in_epochs, self._begun = 0, True, self._state.cursor.epoch
+        if not self._resumed_in_epoch:
             self._go_on_now()
         try:
             yield
@@ -84,6 +83,7 @@ class Saver:
                     f"loop.save({str(folder)!r}) was not done: the loop was left before the body that it was asked for "
                     "in had ended; call it once more after the loop"
                 )
+            self._waiting.clear()
             raise
         finally:
             self._in_epochs = False
@@ -93,15 +93,19 @@ class Saver:
         """Make the saves that wait, if no window is open."""
         if not self._waiting or not self._state.stepper.between_windows:
             return
+        if self._go_on is not None:  # nothing has been trained since a resume
+            self._go_on()
+            in_epoch = self._resumed_in_epoch
         waiting, self._waiting = list(self._waiting.values()), {}
         for request in waiting:
             self._make(request, in_epoch)
 
     def _make(self, request: Request, in_epoch: bool) -> None:
-        ranks, fault = self._state.ranks, self._writer.finish()
+        ranks, cursor, fault = self._state.ranks, self._state.cursor, self._writer.finish()
+        epoch = cursor.epoch + (not in_epoch and self._begun == cursor.epoch)
         content: dict[str, Any] = {}
         try:
-            content = self._state.collect(request.extra, in_epoch=in_epoch, copy=not request.wait)
+            content = self._state.collect(request.extra, epoch=epoch, in_epoch=in_epoch, copy=not request.wait)
         except FlatoutError as error:
             fault = fault or error
         if ranks.is_first and fault is None:
@@ -111,6 +115,11 @@ class Saver:
         fault = ranks.broadcast(fault)
         if fault is not None:
             raise fault
+
+    def end_epochs(self) -> None:
+        """All epochs are through."""
+        self._go_on_now()
+        self.finish()
 
     def finish(self) -> None:
         """Wait for what is being written; its error is raised here, on every rank."""
@@ -151,7 +160,7 @@ class Saver:
         fault = next((one for one in ranks.gather(fault) if one is not None), None)
         if fault is not None:
             raise fault
-        self._go_on, self._in_epoch = state.restore(content), content["in_epoch"]
+        self._go_on, self._resumed_in_epoch = state.restore(content), content["in_epoch"]
         place_words = (
             f"in the middle of epoch {content['epoch']}" if content["in_epoch"] else f"at epoch {content['epoch']}"
         )

@@ -49,10 +49,10 @@ class State:
 
     # --- collecting -------------------------------------------------------------------------------------------------
 
-    def collect(self, extra: dict[str, Any], *, in_epoch: bool, copy: bool) -> dict[str, Any]:
+    def collect(self, extra: dict[str, Any], *, epoch: int, in_epoch: bool, copy: bool) -> dict[str, Any]:
         """The content of a checkpoint; every rank calls it, between windows, and only the first one's is whole.
 
-        `in_epoch`: a resume goes on in the middle of this epoch, else with the next one. `copy`: see `plain`.
+        `epoch`: the one that a resume goes on with, `in_epoch`: in its middle. `copy`: see `plain`.
         """
         of_ranks = self.ranks.gather(plain(self._of_this_rank(), "the state of a rank", copy=True))
         models = [distributed.unwrap(model) for model in self.stepper.models]
@@ -78,7 +78,7 @@ class State:
             "run": self.run,
             "ranks": self.ranks.count,
             "precision": self.precision.mode,
-            "epoch": self.cursor.epoch + (not in_epoch),
+            "epoch": epoch,
             "in_epoch": in_epoch,
             "steps": self.stepper.optimizer_steps,
             **{name: plain(part, name, copy=copy) for name, part in content.items()},
@@ -226,7 +226,7 @@ def _scheduler_state(scheduler: Any) -> Any:
 def _without_functions(state: Any) -> Any:
     """Functions are code, which the script brings again; PyTorch's own schedulers leave most of them out as well."""
     if isinstance(state, dict):
-        return type(state)((k, _without_functions(v)) for k, v in state.items() if not callable(v))
+        return type(state)({k: _without_functions(v) for k, v in state.items() if not callable(v)})
     if isinstance(state, list):
         return [_without_functions(part) for part in state if not callable(part)]
     return state

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -15,14 +14,6 @@ _WRAPPERS = frozenset({"_orig_mod", "_checkpoint_wrapped_module", "_fsdp_wrapped
 def plain_name(name: str) -> str:
     """A parameter's name without what torch.compile, activation checkpointing and FSDP put into it, at any depth."""
     return ".".join(part for part in name.split(".") if part not in _WRAPPERS)
-
-
-def without_module(names: Iterable[str]) -> dict[str, str]:
-    """Names -> themselves without `module.` in front, where DDP has put it before every one of them."""
-    names = list(names)
-    if names and all(name.startswith("module.") for name in names):
-        return {name: name.removeprefix("module.") for name in names}
-    return {name: name for name in names}
 
 
 def is_sharded(tensor: object) -> bool:
@@ -56,7 +47,7 @@ def model_state(model: nn.Module) -> dict[str, Any]:
 
 def load_model(model: nn.Module, saved: dict[str, Any]) -> None:
     """The reverse of `model_state`, for a state that `model_faults` finds nothing wrong with."""
-    given = _by_plain_name(saved)
+    given = _as_in(model, saved)
     state = {}
     for name, live in model.state_dict().items():
         value = given[plain_name(name)]
@@ -66,7 +57,7 @@ def load_model(model: nn.Module, saved: dict[str, Any]) -> None:
 
 def model_faults(model: nn.Module, saved: dict[str, Any]) -> list[str]:
     """Why this state does not fit this model, in words; nothing where it does."""
-    live, given = {plain_name(name): value for name, value in model.state_dict().items()}, _by_plain_name(saved)
+    live, given = {plain_name(name): value for name, value in model.state_dict().items()}, _as_in(model, saved)
     faults = []
     if missing := [name for name in live if name not in given]:
         faults.append(f"the checkpoint lacks {few(missing)}")
@@ -82,9 +73,12 @@ def model_faults(model: nn.Module, saved: dict[str, Any]) -> list[str]:
     return faults
 
 
-def _by_plain_name(saved: dict[str, Any]) -> dict[str, Any]:
-    named = {plain_name(name): value for name, value in saved.items()}
-    return {short: named[name] for name, short in without_module(named).items()}
+def _as_in(model: nn.Module, saved: dict[str, Any]) -> dict[str, Any]:
+    """`saved` by plain names, also where DDP had put `module.` before every one of them and the model has none such."""
+    given = {plain_name(name): value for name, value in saved.items()}
+    if given and all(name.startswith("module.") for name in given) and not hasattr(model, "module"):
+        return {name.removeprefix("module."): value for name, value in given.items()}
+    return given
 
 
 def _shape(value: Any) -> str:
