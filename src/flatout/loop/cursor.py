@@ -28,8 +28,10 @@ class Batch:
 class Cursor:
     """The place in the training, in epochs and batches.
 
-    `batch` is None outside a loop over a prepared loader. `outermost` and `first` are of the pass that asked last for a
-    batch: whether no other pass was under way when it began, and whether it had no batch yet.
+    `batch` is None outside a loop over a prepared loader. `even`: an evaluation gives every rank equally many batches,
+    with repeats that count for nothing; else no sample is handed out twice and a rank may have a batch less.
+    `outermost` and `first` are of the pass that asked last for a batch: whether no other pass was under way when it
+    began, and whether it had no batch yet.
     """
 
     epoch: int = 0
@@ -37,6 +39,7 @@ class Cursor:
     evaluating: bool = False
     outermost: bool = True
     first: bool = True
+    even: bool = False
     _passes: list[tuple[Any, Batch]] = field(default_factory=list, repr=False)  # under way, the newest last
 
     def ask(self, owner: object) -> None:

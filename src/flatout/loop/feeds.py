@@ -70,9 +70,11 @@ class IndexedFeed:
         base: int | None,
         fill: bool,
         saved: dict[str, Any] | None,
+        distinct: bool = False,
     ) -> None:
         self._source = source
         self._fill = fill
+        self._distinct = distinct
         self._ranks = ranks
         self._own_shards = shards_itself(source)
         many = ranks.count > 1 and not self._own_shards
@@ -120,10 +122,13 @@ class IndexedFeed:
         plan = plan_of(source, 1 if not self._own_shards else count)
         if source.batch_sampler is None:
             return (Share(index, None) for index in asked), None, _length(sampler)
-        if self._own_shards and not self._fill and count > 1 and isinstance(source.sampler, DistributedSampler):
-            kept = _without_repeats(source.sampler, [index for indices in asked for index in indices])
+        if self._own_shards and self._distinct and count > 1 and isinstance(source.sampler, DistributedSampler):
+            asked_for = [index for indices in asked for index in indices]
+            kept = _without_repeats(source.sampler, asked_for)
             size = source.batch_size or 1
             shares = [Share(kept[i : i + size], len(kept[i : i + size])) for i in range(0, len(kept), size)]
+            if self._fill and len(shares) * size < len(asked_for):
+                shares.append(Share(asked_for[:1], 0))
             return iter(shares), plan, len(shares)
         return (Share(indices, size_of(indices)) for indices in asked), plan, _length(sampler)
 

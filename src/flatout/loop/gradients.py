@@ -58,4 +58,5 @@ def check_first(optimizers: Iterable[Optimizer], device: torch.device) -> list[s
 
 def clip(optimizers: Iterable[Optimizer], norm: float) -> torch.Tensor:
     """Scale the gradients down together so that their total norm is at most `norm`. Returns the norm before."""
-    return torch.nn.utils.clip_grad_norm_(list(parameters(optimizers)), norm)
+    total = torch.nn.utils.clip_grad_norm_(list(parameters(optimizers)), norm)
+    return total.full_tensor() if hasattr(total, "full_tensor") else total  # sharded gradients: a sharded norm

@@ -85,7 +85,7 @@ class PreparedLoader:
 
     @property
     def _fills(self) -> bool:
-        return self.pad_evaluation or not self._cursor.evaluating
+        return self.pad_evaluation or self._cursor.even or not self._cursor.evaluating
 
     def __len__(self) -> int:
         """The batches of a pass on this rank."""
@@ -130,7 +130,14 @@ class PreparedLoader:
         if self._indexed:
             assert self._rebuilt is not None
             return IndexedFeed(
-                self.source, self._rebuilt, self._streams, self._ranks, base=base, fill=self._fills, saved=saved
+                self.source,
+                self._rebuilt,
+                self._streams,
+                self._ranks,
+                base=base,
+                fill=self._fills,
+                saved=saved,
+                distinct=self._cursor.evaluating,
             )
         return StreamFeed(
             self.source,

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
 from flatout.errors import UsageError
-from flatout.loop import distributed
+from flatout.loop import distributed, evaluation, sharded
 from flatout.loop.cursor import Cursor
 from flatout.loop.device import choose_device, move
 from flatout.loop.loader import PreparedLoader
@@ -25,6 +25,7 @@ from flatout.loop.saving import Saver
 from flatout.loop.settings import Settings
 from flatout.loop.state import State
 from flatout.loop.stepping import Step, Stepper
+from flatout.loop.strategy import choose_strategy, memory_of, states_bytes
 
 
 class Loop:
@@ -64,7 +65,7 @@ class Loop:
         self._quiet = quiet
         chosen = choose_device(device)
         self.device = chosen.device
-        self.ranks = distributed.join()
+        self.ranks = distributed.join(self.device)
         self.precision = choose_precision(precision, self.device)
         self.say(f"training on {self.device} ({chosen.why}) in {self.precision.mode} ({self.precision.why})")
         self._cursor = Cursor()
@@ -76,20 +77,57 @@ class Loop:
             self.device, self.ranks, self.precision, self._cursor, self._stepper, self._metrics, self._loaders
         )
         self._saver = Saver(self._state, self.say)
+        self._strategy = strategy
+        self._logged_in_evaluation: dict[str, bool] = {}  # by name, since metrics() was last read
 
     # --- setting up -------------------------------------------------------------------------------------------------
 
-    def prepare(self, *things: Any) -> Any:
-        """Models, optimizers, loaders and schedulers, ready for this loop, in the order given."""
-        prepared = tuple(self._prepare(thing) for thing in things)
-        return prepared[0] if len(prepared) == 1 else prepared
+    def prepare(self, *things: Any, sync_batchnorm: bool = False, find_unused: bool = False) -> Any:
+        """Models, optimizers, loaders and schedulers, ready for this loop, in the order given.
+
+        For many processes: `sync_batchnorm`: BatchNorm takes its statistics over all processes' batches (on GPUs).
+        `find_unused`: parameters may be left out of the loss of a step.
+        """
+        if self.ranks.count > 1:
+            self._decide(things)
+        prepared = list(things)
+        for i, thing in enumerate(things):  # models first: sharding replaces the parameters that optimizers hold
+            if isinstance(thing, nn.Module):
+                prepared[i] = self._prepare_model(thing, sync_batchnorm, find_unused)
+        for i, thing in enumerate(things):
+            if not isinstance(thing, nn.Module):
+                prepared[i] = self._prepare(thing)
+        return prepared[0] if len(prepared) == 1 else tuple(prepared)
+
+    def _decide(self, things: tuple[Any, ...]) -> None:
+        """DDP or FSDP, once for all models, at the first that is prepared."""
+        models = [t for t in things if isinstance(t, nn.Module)]
+        optimizers = [t for t in things if isinstance(t, Optimizer)]
+        if self._strategy == "auto" and models:
+            parameters = [p for model in models for p in model.parameters()]
+            states = states_bytes(parameters, optimizers, low_precision=self.precision.dtype is not None)
+            chosen, why = choose_strategy(states, memory_of(self.device), self.ranks.count)
+            self._strategy = "fsdp" if self.ranks.any(chosen == "fsdp") else "ddp"
+            self.say(f"{self.ranks.count} processes, strategy {self._strategy} ({why})")
+
+    def _prepare_model(self, model: nn.Module, sync_batchnorm: bool, find_unused: bool) -> nn.Module:
+        model = model.to(self.device)
+        if self.ranks.count > 1:
+            model = distributed.settle_batchnorm(model, self.device, self.say, sync=sync_batchnorm)
+            model = distributed.wrap(
+                model,
+                self.ranks,
+                self.device,
+                self._strategy,
+                find_unused=find_unused,
+                inside_step=lambda: self._step is not None,
+            )
+        self._stepper.models.append(model)
+        return model
 
     def _prepare(self, thing: Any) -> Any:
-        if isinstance(thing, nn.Module):
-            model = distributed.wrap(thing.to(self.device), self.ranks, self.device, self._stepper.settings.strategy)
-            self._stepper.models.append(model)
-            return model
         if isinstance(thing, Optimizer):
+            sharded.repoint(thing)
             self._stepper.add_optimizer(thing)
             return thing
         if isinstance(thing, DataLoader):
@@ -111,6 +149,9 @@ class Loop:
     def epochs(self, count: int) -> Iterator[int]:
         """The epochs 0 to `count - 1`, from where a resumed run left off."""
         while self._cursor.epoch < count:
+            for loader in self._loaders:
+                if hasattr(loader, "set_epoch"):
+                    loader.set_epoch(self._cursor.epoch)
             with self._saver.epoch():
                 yield self._cursor.epoch
             self._cursor.epoch += 1
@@ -126,6 +167,8 @@ class Loop:
             raise UsageError("loop.step(): no optimizer is prepared; call loop.prepare(model, optimizer, loader) first")
         if self._step is not None:
             raise UsageError("loop.step(): already inside a step; steps do not nest")
+        if self._cursor.evaluating:
+            raise UsageError("loop.step(): inside loop.evaluation(), where there are no gradients; train outside of it")
         batch = self._cursor.batch
         if batch is None and samples is None and self._loaders:
             raise UsageError(
@@ -156,12 +199,45 @@ class Loop:
         """Take values into the running means of `metrics`, weighed by the batch's samples. The host does not wait."""
         batch = self._cursor.batch
         weight = 1.0 if batch is None or batch.samples is None else float(batch.samples)
+        evaluating = self._cursor.evaluating
         for name, value in values.items():
+            if self._logged_in_evaluation.setdefault(name, evaluating) != evaluating:
+                raise UsageError(
+                    f"loop.log({name}=...): logged in training and in evaluation, which would be one mean of both; "
+                    "read loop.metrics() in between, or take two names"
+                )
             self._metrics.add(name, value, weight)
 
     def metrics(self) -> dict[str, float]:
         """The means of what was logged since the last call, over all ranks. The host waits for the device once."""
+        self._logged_in_evaluation.clear()
         return self._metrics.read()
+
+    def evaluation(self, *, even: bool = False) -> AbstractContextManager[None]:
+        """For validation: models in evaluation mode, no gradients, the loop's precision, nothing of training touched.
+
+            with loop.evaluation():
+                for x, y in validation:
+                    loop.log(accuracy=(model(x).argmax(1) == y).float().mean())
+            loop.print(loop.metrics())
+
+        Modes are put back module by module, so a BatchNorm that was frozen stays so; a window of accumulation goes on
+        where it was. On many processes all enter it together (buffers become those of the first) and each evaluates
+        its part of the samples, none twice. A process may then have one batch less than the others. `even`: all have
+        equally many, for code that exchanges something in each batch; the repeated ones count for nothing in `log` and
+        `gather`. Sharded models need it and have it always.
+        """
+        if self._step is not None:
+            raise UsageError("loop.evaluation(): inside a step; evaluate between steps")
+        return evaluation.evaluating(self._stepper.models, self.precision, self._cursor, self.ranks, even=even)
+
+    def gather(self, values: Any) -> Any:
+        """The rows of a tensor (or of those in lists, tuples and dicts) from all processes, detached, none twice.
+
+        Each process may bring another number of rows; they come in the order of the processes, and for batches of a
+        prepared loader that is the order of the samples. The host waits. All processes have to call it.
+        """
+        return evaluation.gather(values, self.ranks, self._cursor)
 
     @property
     def optimizer_steps(self) -> int:

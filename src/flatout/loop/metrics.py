@@ -22,6 +22,8 @@ class Metrics:
 
     def add(self, name: str, value: Any, weight: float) -> None:
         """Take in a value: a number, or a tensor (its mean is taken). Never waits for the device."""
+        if weight == 0:
+            return  # a repeated batch, which may hold anything
         value = value.detach() if isinstance(value, torch.Tensor) else torch.tensor(value, device=self._device)
         waiting = self._waiting.setdefault(name, [])
         waiting.append((value.float().mean(), weight))
@@ -42,10 +44,12 @@ class Metrics:
         """The means since the last reading, over all ranks. Waits for the device once."""
         for name in list(self._waiting):
             self._fold(name)
-        if not self._sums:
+        names = sorted({name for told in self._ranks.gather(list(self._sums)) for name in told})
+        if not names:
             return {}
-        names = sorted(self._sums)
-        sums = self._ranks.sum(torch.stack([self._sums[name] for name in names]), self._device)
+        kind = torch.float32 if self._device.type == "mps" else torch.float64
+        nothing = torch.zeros(2, dtype=kind, device=self._device)  # a rank that had no batch takes part too
+        sums = self._ranks.sum(torch.stack([self._sums.get(name, nothing) for name in names]), self._device)
         self._sums.clear()
         return {name: total / weight for name, (total, weight) in zip(names, sums.tolist())}
 

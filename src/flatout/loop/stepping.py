@@ -16,6 +16,7 @@ from flatout.loop.accumulate import Window, window_length
 from flatout.loop.cursor import Cursor
 from flatout.loop.distributed import Ranks
 from flatout.loop.precision import Precision
+from flatout.loop.ranks import is_loss_of_peer, lost
 from flatout.loop.settings import Settings
 
 
@@ -93,6 +94,8 @@ class Stepper:
             for optimizer in optimizers:
                 optimizer.zero_grad(set_to_none=True)
             return
+        if self.ranks.count > 1:
+            distributed.check_exchanged(self.models, lambda: gradients.parameters(optimizers))
         scaler, first = self.precision.scaler, [o for o in optimizers if id(o) not in self._checked]
         if first:
             gradients.check_first(first, self.device)
@@ -122,6 +125,7 @@ class Stepper:
         self._windows.pop(tuple(id(o) for o in optimizers), None)
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
+        distributed.reset(self.models)
 
 
 class Step:
@@ -145,10 +149,13 @@ class Step:
         self._contexts.enter_context(stepper.precision.autocast())
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
         self._contexts.close()
         if kind is not None:
             self._stepper.forget(self._optimizers)
+            ranks = self._stepper.ranks
+            if ranks.count > 1 and error is not None and is_loss_of_peer(error):
+                raise lost(ranks.rank, "loop.step", error) from error
         elif self._scale is None:
             raise UsageError(
                 "loop.step(): the block ended without loop.backward(loss); every step needs one (leave the `with` "
@@ -161,7 +168,10 @@ class Step:
         """See `Loop.backward`."""
         assert self._window is not None
         if self._scale is None:
-            self._scale = self._window.scale(self._samples if weight is None else weight, planned=weight is None)
+            counted: Any = self._samples if weight is None else weight
+            if self._samples == 0:  # repeated samples, so that this rank takes part in the exchange
+                counted = counted * 0
+            self._scale = self._window.scale(counted, planned=weight is None)
         stepper = self._stepper
         detached = loss.detach()
         if stepper.settings.nan == "raise" and stepper.device.type == "cpu" and bool(detached.isnan().any()):
