@@ -1,6 +1,6 @@
 """A real training that is killed and resumed, many times; what it found goes to stdout as JSON.
 
-    python killed_training.py FOLDER KILLS PRECISION WORKERS SEED
+    python killed_training.py FOLDER KILLS PRECISION WORKERS RANKS
 
 Every run is a process of its own, forked from this one, which has torch loaded and has never computed anything.
 """
@@ -11,11 +11,12 @@ import json
 import os
 import random
 import signal
+import socket
 import sys
 import time
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch._dynamo  # the first optimizer step loads it: once here, not in every run
@@ -24,9 +25,9 @@ from torch.utils.data import DataLoader, Dataset
 
 from flatout import Loop
 
-SAMPLES, BATCH, EPOCHS = 66, 4, 6  # 17 batches an epoch, the last of 2
-ACCUMULATE = 3  # five windows of 3 and a last one of 2
-FSYNC_SECONDS = 0.01  # as slow as a disk; what is written here is small and the file system quick
+SAMPLES, BATCH, EPOCHS = 78, 4, 5  # 20 batches an epoch, the last of 2; on two ranks 10, the last of 3 on each
+ACCUMULATE = 3  # six windows of 3 and a last one of 2; on two ranks three, and one of 1
+FSYNC_SECONDS = 0.02  # as of a slow disk, so that kills land in the middle of writing
 AT_ONCE = 2
 
 
@@ -57,7 +58,6 @@ def train(folder: Path, precision: str, workers: int) -> dict[str, Any]:
     loop.resume(folder)
     best, saved = loop.extra.get("best", 1e9), loop.optimizer_steps
     for _ in loop.epochs(EPOCHS):
-        model.train()
         for x, y in loader:
             with loop.step():
                 loss = loop.backward(nn.functional.mse_loss(model(x), y))
@@ -65,8 +65,7 @@ def train(folder: Path, precision: str, workers: int) -> dict[str, Any]:
             if loop.optimizer_steps >= saved + 3:
                 saved = loop.optimizer_steps
                 loop.save(folder, keep=2, best=best)
-        model.eval()
-        with torch.no_grad():
+        with loop.evaluation():
             for x, y in held_out:
                 loop.log(held_out=nn.functional.mse_loss(model(x), y))
         best = min(best, loop.metrics()["held_out"])
@@ -74,40 +73,66 @@ def train(folder: Path, precision: str, workers: int) -> dict[str, Any]:
     return {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "best": best, "next": torch.rand(3)}
 
 
-def start(case: Path, precision: str, workers: int) -> int:
-    """Train in a process of its own, the leader of a group. Gives back its id."""
-    child = os.fork()
-    if child:
-        return child
-    try:
-        os.setsid()
-        real = os.fsync
-        os.fsync = lambda handle: (time.sleep(FSYNC_SECONDS), real(handle))[1]
-        result = train(case / "checkpoints", precision, workers)
-        torch.save(result, case / "result.pt")
-        os._exit(0)
-    except BaseException:
-        traceback.print_exc()
-        os._exit(1)
+class Kind(NamedTuple):
+    """How the training is run: its precision, the workers of its loader, the processes that train together."""
+
+    precision: str
+    workers: int
+    ranks: int
 
 
-def kill_once(case: Path, delay_seconds: float, precision: str, workers: int) -> dict[str, Any]:
+real_fsync = os.fsync
+
+
+def slow_fsync(handle: int) -> None:
+    time.sleep(FSYNC_SECONDS)
+    real_fsync(handle)
+
+
+def start(case: Path, kind: Kind) -> list[int]:
+    """Train in processes of their own. Gives back their ids."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    children = []
+    for rank in range(kind.ranks):
+        if child := os.fork():
+            children.append(child)
+            continue
+        try:
+            if kind.ranks > 1:
+                of_torchrun = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": kind.ranks, "MASTER_PORT": port}
+                os.environ.update({"MASTER_ADDR": "127.0.0.1", **{k: str(v) for k, v in of_torchrun.items()}})
+            os.fsync = slow_fsync
+            result = train(case / "checkpoints", kind.precision, kind.workers)
+            if rank == 0:
+                torch.save(result, case / "result.pt")
+            if kind.ranks > 1:
+                torch.distributed.destroy_process_group()
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    return children
+
+
+def kill_once(case: Path, delay_seconds: float, kind: Kind) -> dict[str, Any]:
     """Start, kill, resume. `killed` is False where the run was through before."""
     case.mkdir()
-    child = start(case, precision, workers)
+    children = start(case, kind)
     time.sleep(delay_seconds)
-    os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+    statuses = [os.waitpid(child, 0)[1] for child in children]
     folder = case / "checkpoints"
     there = os.listdir(folder) if folder.exists() else []
     report = {
-        "killed": os.WIFSIGNALED(status) and not (case / "result.pt").exists(),
+        "killed": all(map(os.WIFSIGNALED, statuses)) and not (case / "result.pt").exists(),
         "versions": sorted(name for name in there if name.startswith("step-")),
         "unfinished": sum(name.endswith(".unfinished") for name in there),
     }
     if report["killed"]:
-        _, status = os.waitpid(start(case, precision, workers), 0)
-        report["resumed_exit"] = status
+        report["resumed_well"] = not any(os.waitpid(child, 0)[1] for child in start(case, kind))
         report["left_over"] = sum(name.endswith(".unfinished") for name in os.listdir(folder))
         report["kept"] = len(os.listdir(folder))
     return report
@@ -123,24 +148,24 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def main(root: Path, kills: int, precision: str, workers: int, seed: int) -> None:
+def main(root: Path, kills: int, kind: Kind) -> None:
     started = time.perf_counter()
     wholes = [root / f"whole{i}" for i in range(AT_ONCE)]  # at once, as the killed runs are: one alone is faster
     for whole in wholes:
         whole.mkdir()
-    for run in [start(whole, precision, workers) for whole in wholes]:
+    for run in [child for whole in wholes for child in start(whole, kind)]:
         os.waitpid(run, 0)
     run_seconds = time.perf_counter() - started
     expected = [_load(whole / "result.pt") for whole in wholes]
-    delays = random.Random(seed)
+    delays = random.Random()
     running: dict[int, int] = {}
     reports: list[dict[str, Any]] = []
     tried = 0
-    while sum(report["killed"] for report in reports) < kills and tried < 2 * kills:
-        while len(running) < AT_ONCE and tried < 2 * kills:
+    while sum(report["killed"] for report in reports) < kills and tried < 10 * kills:
+        while len(running) < AT_ONCE and tried < 10 * kills:
             delay = delays.uniform(0, run_seconds)
             if not (runner := os.fork()):
-                report = kill_once(root / str(tried), delay, precision, workers)
+                report = kill_once(root / str(tried), delay, kind)
                 (root / f"{tried}.json").write_text(json.dumps(report))
                 os._exit(0)
             running[runner], tried = tried, tried + 1
@@ -160,4 +185,4 @@ def _load(path: Path) -> Any:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), Kind(sys.argv[3], int(sys.argv[4]), int(sys.argv[5])))
