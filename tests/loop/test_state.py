@@ -610,7 +610,7 @@ SCHEDULERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:Please use `scheduler.step()`:UserWarning")  # SequentialLR's own call
+@pytest.mark.filterwarnings("ignore:The epoch parameter in `scheduler.step:UserWarning")  # SequentialLR's own call
 @pytest.mark.parametrize("name", SCHEDULERS)
 def test_every_kind_of_scheduler_goes_on(tmp_path: Path, name: str) -> None:
     def training() -> tuple[Any, ...]:
