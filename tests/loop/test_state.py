@@ -71,8 +71,8 @@ class Training:
 
     def __init__(self, precision: str = "fp32", **settings: Any) -> None:
         seed(1)
-        settings = {"accumulate": ACCUMULATE, "quiet": True, **settings}
-        self.loop = Loop(device="cpu", precision=precision, **settings)
+        settings = {"device": "cpu", "accumulate": ACCUMULATE, "quiet": True, **settings}
+        self.loop = Loop(precision=precision, **settings)
         self.model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 1))
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-2)
         self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 2, gamma=0.9)
@@ -179,6 +179,18 @@ def test_every_place_to_stop_at_goes_on_bit_for_bit(tmp_path: Path, settings: di
             assert training.seen == [step for step in whole.seen if step >= place]
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
+def test_on_a_gpu_too(tmp_path: Path, precision: str) -> None:
+    settings = {"device": "cuda", "precision": precision}
+    whole = Training(**settings)
+    whole.run()
+    for epoch, number in ((0, 1), (0, 7), (1, 4)):
+        folder = tmp_path / f"{epoch}-{number}"
+        stopped_after(folder, epoch, number, **settings)
+        resumed(folder, whole, **settings)
+
+
 def test_saved_after_an_epoch_the_next_one_follows(tmp_path: Path) -> None:
     whole = Training()
     whole.run()
@@ -215,6 +227,69 @@ def test_carried_windows_are_saved_in_the_next_epoch(tmp_path: Path) -> None:
     with pytest.raises(Stopped):
         stopped.run(at, after)
     resumed(tmp_path / "folder", whole, **settings)
+
+
+def test_the_carried_rest_does_not_keep_the_last_save_away(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    training = Training(last_window="carry", quiet=False)
+    training.run(after=lambda _: training.loop.save(tmp_path))
+    assert "the last window was still open when the epochs ended" in capsys.readouterr().err
+    again = Training(last_window="carry")
+    assert again.loop.resume(tmp_path)
+    assert list(again.loop.epochs(EPOCHS)) == []
+    assert_same(again.model.state_dict(), training.model.state_dict())
+
+
+def test_saved_before_an_epochs_batches_the_epoch_starts(tmp_path: Path) -> None:
+    def run(training: Training, stop_before: int) -> list[int]:
+        seed(2)
+        epochs = []
+        for epoch in training.loop.epochs(3):
+            if epoch == stop_before:
+                training.loop.save(tmp_path)
+                raise Stopped
+            epochs.append(epoch)
+            for x, y in training.loader:
+                with training.loop.step():
+                    training.loop.backward(nn.functional.mse_loss(training.model(x), y))
+        training.ends()
+        return epochs
+
+    for stop_before in (0, 2):
+        whole, stopped, again = Training(), Training(), Training()
+        run(whole, 3)
+        with pytest.raises(Stopped):
+            run(stopped, stop_before)
+        assert again.loop.resume(tmp_path)
+        assert run(again, 3) == list(range(stop_before, 3))
+        assert_same(again.result, whole.result)
+
+
+def test_saved_again_before_training_goes_on_nothing_moves(tmp_path: Path) -> None:
+    whole = Training()
+    whole.run()
+    stopped_after(tmp_path / "first", 1, 4)
+    for first, second in (("first", "second"), ("second", "third")):
+        copying = Training()
+        assert copying.loop.resume(tmp_path / first)
+        torch.rand(7)
+        copying.loop.save(tmp_path / second)
+    resumed(tmp_path / "third", whole)
+
+
+def test_own_data_has_epochs_too(tmp_path: Path) -> None:
+    """Batches that do not come from a prepared loader: saved after them, the next epoch follows."""
+    loop = Loop(device="cpu", quiet=True)
+    model = nn.Linear(3, 1)
+    loop.prepare(model, torch.optim.SGD(model.parameters()))
+    for _ in loop.epochs(2):
+        with loop.step(samples=1):
+            loop.backward(model(torch.ones(3)).sum())
+        loop.save(tmp_path)
+        break
+    again = Loop(device="cpu", quiet=True)
+    again.prepare(model, torch.optim.SGD(model.parameters()))
+    assert again.resume(tmp_path)
+    assert list(again.epochs(3)) == [1, 2]
 
 
 def test_nothing_there_is_a_fresh_start(tmp_path: Path) -> None:
@@ -560,6 +635,16 @@ def test_wrong_use(tmp_path: Path) -> None:
     for _ in loader:
         with pytest.raises(UsageError, match="in the middle of training"):
             loop.resume(tmp_path)
+    for _ in loop.epochs(1):
+        with pytest.raises(UsageError, match=r"resume before `for epoch in loop.epochs\(n\):`"):
+            loop.resume(tmp_path)
+
+
+def test_our_schema_alone_makes_no_checkpoint(tmp_path: Path) -> None:
+    loop, *_ = parts(nn.Linear(3, 2))
+    torch.save({"schema": "flatout.checkpoint/1", "models": []}, tmp_path / "step-00000001.pt")
+    with pytest.raises(CheckpointError, match=r"step-00000001.pt: lacks epoch, so loop.save did not write it"):
+        loop.resume(tmp_path)
 
 
 # --- what is saved ----------------------------------------------------------------------------------------------------

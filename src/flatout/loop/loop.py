@@ -177,6 +177,7 @@ class Loop:
             )
         if samples is None:
             samples = batch.samples if batch is not None and batch.samples is not None else 1
+        self._state.trained = True
         return _Current(self, Step(self._stepper, optimizers or tuple(self._stepper.optimizers), samples))
 
     def backward(self, loss: torch.Tensor, *, weight: Any = None, reduction: str = "mean") -> torch.Tensor:
@@ -276,8 +277,9 @@ class Loop:
         batches left, and the code that follows them.
 
         Asked for after the loop over the batches, it is done at once, and a resume goes on with the next epoch: make it
-        the last thing in an epoch's body, because a resume does not repeat what comes after it. What was asked for in a
-        loop that is left by `break`, or in a second loop over batches in one body, is saved at the end of that body.
+        the last thing in an epoch's body, because a resume does not repeat what comes after it. (Before that loop, a
+        resume starts this epoch: make it the first thing.) What was asked for in a loop that is left by `break`, or in
+        a second loop over batches in one body, is saved at the end of that body.
 
         `keep`: how many versions stay in the folder; the older ones go when the new one is safe. `wait=False`: the
         state is copied at once and written in the background; the next save, the end of the epochs and the end of the

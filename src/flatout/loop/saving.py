@@ -14,7 +14,7 @@ from typing import Any
 from flatout.errors import CheckpointError, FlatoutError, UsageError
 from flatout.loop import checkpoint
 from flatout.loop.plain import plain
-from flatout.loop.state import State
+from flatout.loop.state import FIELDS, State
 
 
 @dataclass(frozen=True)
@@ -49,15 +49,16 @@ class Saver:
             )
         if keep is not None and (not isinstance(keep, int) or keep < 1):
             raise UsageError(f"loop.save(folder, keep={keep!r}): at least one version is kept; None keeps all")
-        given = {name: plain(value, name, copy=True) for name, value in extra.items()}
-        self._waiting[folder] = Request(folder, keep, wait, given)
-        if self._state.cursor.batch is None:
-            self._make_all(in_epoch=False)
-        elif self._loops > 1 and not self._in_epochs:
+        inside = self._state.cursor.batch is not None
+        if inside and self._loops > 1 and not self._in_epochs:
             raise UsageError(
                 "loop.save(folder): in the second loop over batches and outside `for epoch in loop.epochs(n):`, so a "
                 "resume could not tell where to go on; loop over loop.epochs"
             )
+        given = {name: plain(value, name, copy=True) for name, value in extra.items()}
+        self._waiting[folder] = Request(folder, keep, wait, given)
+        if not inside:
+            self._make_all(in_epoch=False)
 
     def at_next(self) -> None:
         """A loop over a prepared loader asks for its next batch, or finds that there is none."""
@@ -73,6 +74,7 @@ class Saver:
     def epoch(self) -> Iterator[None]:
         """Around an epoch's body."""
         self._loops, self._in_epochs, self._begun = 0, True, self._state.cursor.epoch
+        self._state.trained = False
         if not self._resumed_in_epoch:
             self._go_on_now()
         try:
@@ -91,8 +93,10 @@ class Saver:
 
     def _make_all(self, *, in_epoch: bool) -> None:
         """Make the saves that wait, if no window is open."""
-        if not self._waiting or not self._state.stepper.between_windows:
-            return
+        if self._waiting and self._state.stepper.between_windows:
+            self._make_now(in_epoch)
+
+    def _make_now(self, in_epoch: bool) -> None:
         if self._go_on is not None:  # nothing has been trained since a resume
             self._go_on()
             in_epoch = self._resumed_in_epoch
@@ -102,7 +106,8 @@ class Saver:
 
     def _make(self, request: Request, in_epoch: bool) -> None:
         ranks, cursor, fault = self._state.ranks, self._state.cursor, self._writer.finish()
-        epoch = cursor.epoch + (not in_epoch and self._begun == cursor.epoch)
+        through = not in_epoch and self._begun == cursor.epoch and self._state.trained
+        epoch = cursor.epoch + through
         content: dict[str, Any] = {}
         try:
             content = self._state.collect(request.extra, epoch=epoch, in_epoch=in_epoch, copy=not request.wait)
@@ -119,6 +124,11 @@ class Saver:
     def end_epochs(self) -> None:
         """All epochs are through."""
         self._go_on_now()
+        if self._waiting:
+            self._say(
+                "loop.save(...): the last window was still open when the epochs ended; what it held is in no step"
+            )
+            self._make_now(in_epoch=False)
         self.finish()
 
     def finish(self) -> None:
@@ -135,8 +145,9 @@ class Saver:
         call = f"loop.resume({str(place)!r})"
         if not state.stepper.models and not state.stepper.optimizers:
             raise UsageError(f"{call}: nothing is prepared; call loop.prepare(model, optimizer, loader) first")
-        if state.cursor.batch is not None or not state.stepper.between_windows:
-            raise UsageError(f"{call}: in the middle of training; resume before the first epoch")
+        if self._in_epochs or state.cursor.batch is not None or not state.stepper.between_windows:
+            raise UsageError(f"{call}: in the middle of training; resume before `for epoch in loop.epochs(n):`")
+        self._begun = None
         self.finish()
         path = ranks.broadcast(_newest(place) if ranks.is_first else None)
         if isinstance(path, FlatoutError):
@@ -146,6 +157,8 @@ class Saver:
         fault, content = None, {}
         try:
             content = checkpoint.read(path)
+            if missing := sorted(FIELDS - set(content)):
+                raise CheckpointError(f"{path}: lacks {missing[0]}, so loop.save did not write it; give another file")
             if faults := state.faults(content):
                 raise CheckpointError(
                     f"{call}: {path.name} is not of this training: {'; '.join(faults)}. Make everything as it was when "
@@ -153,10 +166,6 @@ class Saver:
                 )
         except CheckpointError as error:
             fault = error
-        except (KeyError, TypeError, AttributeError, IndexError) as error:
-            fault = CheckpointError(
-                f"{path}: bears our schema but not its fields ({error!r}); loop.save did not write it"
-            )
         fault = next((one for one in ranks.gather(fault) if one is not None), None)
         if fault is not None:
             raise fault

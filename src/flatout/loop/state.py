@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.optim import Optimizer
 
 import flatout
 from flatout.errors import CheckpointError, UsageError
@@ -22,18 +21,26 @@ from flatout.loop.cursor import Cursor
 from flatout.loop.distributed import Ranks
 from flatout.loop.loader import PreparedLoader
 from flatout.loop.metrics import Metrics
+from flatout.loop.optimizers import load_optimizer, optimizer_faults, optimizer_state
 from flatout.loop.plain import plain
 from flatout.loop.precision import Precision
 from flatout.loop.seeding import capture_rng, restore_rng
 from flatout.loop.stepping import Stepper
+
+FIELDS = {
+    *("epoch", "in_epoch", "steps", "ranks", "precision", "run", "extra"),
+    *("models", "optimizers", "schedulers", "scaler", "kept", "loaders", "of_ranks"),
+}
+"""What a checkpoint holds."""
 
 
 @dataclass
 class State:
     """The parts of a loop that have a state.
 
-    `kept`: the user's own objects with a state, by name. `extra`: what the user gave to the save that was resumed
-    from. `run`: tells this training from others; a resumed one goes on under the same.
+    `trained`: a step was begun in this epoch's body. `kept`: the user's own objects with a state, by name. `extra`:
+    what the user gave to the save that was resumed from. `run`: tells this training from others; a resumed one goes on
+    under the same.
     """
 
     device: torch.device
@@ -43,6 +50,7 @@ class State:
     stepper: Stepper
     metrics: Metrics
     loaders: list[PreparedLoader]
+    trained: bool = False
     kept: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
     run: str = field(default_factory=lambda: secrets.token_hex(8))
@@ -65,7 +73,7 @@ class State:
             return {}
         content = {
             "models": [tensors.model_state(model) for model in models],
-            "optimizers": [_optimizer_state(optimizer) for optimizer in self.stepper.optimizers],
+            "optimizers": [optimizer_state(optimizer) for optimizer in self.stepper.optimizers],
             "schedulers": [_scheduler_state(scheduler) for scheduler in self.stepper.schedulers],
             "kept": {name: _kept_state(thing) for name, thing in self.kept.items()},
             "scaler": self.precision.scaler.state_dict(),
@@ -128,7 +136,7 @@ class State:
             if isinstance(thing, nn.Module) and name in content["kept"]:
                 faults += [f"{name}: {fault}" for fault in tensors.model_faults(thing, content["kept"][name])]
         for i, (optimizer, state) in enumerate(zip(self.stepper.optimizers, content["optimizers"])):
-            faults += [f"optimizer {i}: {fault}" for fault in _optimizer_faults(optimizer, state)]
+            faults += [f"optimizer {i}: {fault}" for fault in optimizer_faults(optimizer, state)]
         return faults
 
     def restore(self, content: dict[str, Any]) -> Callable[[], None]:
@@ -142,16 +150,20 @@ class State:
         for i, (scheduler, state) in enumerate(zip(self.stepper.schedulers, content["schedulers"])):
             _try(f"scheduler {i}", scheduler.load_state_dict, plain(state, "schedulers", copy=True))
         own = self._own(content)
-        for i, (loader, state) in enumerate(zip(self.loaders, own["loaders"])):
-            _try(f"loader {i}", loader.load_state_dict, state)
+        epoch, self.cursor.epoch = self.cursor.epoch, content["epoch"]
+        try:
+            for i, (loader, state) in enumerate(zip(self.loaders, own["loaders"])):
+                _try(f"loader {i}", loader.load_state_dict, state)
+        except CheckpointError:
+            self.cursor.epoch = epoch
+            raise
         for model, state in zip(self.stepper.models, content["models"]):
             tensors.load_model(distributed.unwrap(model), state)
         for optimizer, state in zip(self.stepper.optimizers, content["optimizers"]):
-            _load_optimizer(optimizer, state["state"])
+            load_optimizer(optimizer, state["state"])
         if self.precision.scaler.is_enabled():
             self.precision.scaler.load_state_dict(content["scaler"])
         self.stepper.load_state_dict(own["stepper"])
-        self.cursor.epoch = content["epoch"]
         self.extra.clear()
         self.extra.update(plain(content["extra"], "extra", copy=True))
         self.run = content["run"]
@@ -230,51 +242,3 @@ def _without_functions(state: Any) -> Any:
     if isinstance(state, list):
         return [_without_functions(part) for part in state if not callable(part)]
     return state
-
-
-# --- optimizers -------------------------------------------------------------------------------------------------------
-
-
-def _optimizer_state(optimizer: Optimizer) -> dict[str, Any]:
-    return {
-        "kind": type(optimizer).__name__,
-        "shapes": [[list(parameter.shape) for parameter in group["params"]] for group in optimizer.param_groups],
-        "state": tensors.whole(optimizer.state_dict()),
-    }
-
-
-def _optimizer_faults(optimizer: Optimizer, saved: dict[str, Any]) -> list[str]:
-    if saved["kind"] != type(optimizer).__name__:
-        return [f"{saved['kind']} in the checkpoint, {type(optimizer).__name__} here"]
-    then, groups = saved["shapes"], optimizer.param_groups
-    if len(then) != len(groups):
-        return [f"{len(then)} parameter groups in the checkpoint, {len(groups)} here"]
-    for g, (shapes, group) in enumerate(zip(then, groups)):
-        now = [list(parameter.shape) for parameter in group["params"]]
-        if len(shapes) != len(now):
-            return [f"{len(shapes)} parameters in group {g} in the checkpoint, {len(now)} here"]
-        other = [f"{g}.{i} ({a} in the checkpoint, {b} here)" for i, (a, b) in enumerate(zip(shapes, now)) if a != b]
-        if other:
-            return [f"of another shape or in another order are the parameters {tensors.few(other)}"]
-    return []
-
-
-def _load_optimizer(optimizer: Optimizer, saved: dict[str, Any]) -> None:
-    """As `load_state_dict`, but to the last bit: that casts to the parameter's type, and keeps what it is given."""
-    live = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    state = {
-        index: {name: _entry(value, live[index]) for name, value in entries.items()}
-        for index, entries in saved["state"].items()
-    }
-    optimizer.load_state_dict({"state": state, "param_groups": plain(saved["param_groups"], "groups", copy=True)})
-    if state:
-        optimizer._opt_called = True  # type: ignore[attr-defined]  # its schedulers ask, and would warn of a wrong order
-    for index, entries in state.items():
-        here = optimizer.state[live[index]]
-        for name, value in entries.items():
-            if isinstance(value, torch.Tensor) and (here[name].dtype != value.dtype or here[name] is value):
-                here[name] = value.to(here[name].device, copy=True)
-
-
-def _entry(value: Any, parameter: torch.Tensor) -> Any:
-    return tensors.like(value, parameter) if isinstance(value, torch.Tensor) else plain(value, "optimizer", copy=True)
