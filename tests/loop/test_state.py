@@ -52,7 +52,7 @@ class Average:
         return {"values": self.values}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.values = state["values"]
+        self.values = [saved.to(value.device) for saved, value in zip(state["values"], self.values)]
 
 
 def seed(number: int) -> None:
@@ -77,11 +77,11 @@ class Training:
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-2)
         self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 2, gamma=0.9)
         self.by_epoch = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda epoch: 0.5**epoch)
-        self.average = Average(self.model)
         loader = DataLoader(Noisy(), batch_size=BATCH, shuffle=True, collate_fn=_collate)
         self.model, self.optimizer, self.loader, self.scheduler = self.loop.prepare(
             self.model, self.optimizer, loader, self.scheduler
         )
+        self.average = Average(self.model)
         self.loop.keep(average=self.average, by_epoch=self.by_epoch)
         self.means: dict[str, Any] = {}
         self.seen: list[tuple[int, int]] = []
