@@ -191,7 +191,7 @@ def a_prepared_loader_trains_as_one_process_with_batches_as_many_times_as_large(
         loop = flatout.Loop(device="cpu", accumulate=2, strategy=strategy, quiet=True)
         model = net()
         loader = DataLoader(TensorDataset(x, y), batch_size=4)
-        loader, model, optimizer = loop.prepare(loader, model, torch.optim.SGD(model.parameters(), lr=0.05))
+        loader, model, _ = loop.prepare(loader, model, torch.optim.SGD(model.parameters(), lr=0.05))
         for _ in loop.epochs(2):
             for own_x, own_y in loader:
                 with loop.step():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import itertools
 import random
 from typing import Any
 
@@ -125,7 +126,7 @@ def test_mix_is_a_64_bit_number_and_depends_on_each_argument(base: int, number: 
 def test_mix_of_neighbours_is_unrelated() -> None:
     mixed = [mix(0, number) for number in range(4096)]
     assert len(set(mixed)) == 4096
-    flipped = [bin(one ^ other).count("1") for one, other in zip(mixed, mixed[1:])]
+    flipped = [bin(one ^ other).count("1") for one, other in itertools.pairwise(mixed)]
     assert 31 < sum(flipped) / len(flipped) < 33  # half of 64 bits
 
 

@@ -12,12 +12,14 @@ import torch
 from flatout.errors import CheckpointError
 from flatout.loop.cursor import Cursor
 from flatout.loop.distributed import Ranks
-from flatout.loop.feeds import Feed, IndexedFeed, StreamFeed, length_of, places_itself, plan_of, shards_itself
+from flatout.loop.feed import Feed, length_of, length_or_none, plan_of, shards_itself
+from flatout.loop.indexed import IndexedFeed
 from flatout.loop.passes import Pass
 from flatout.loop.prefetch import Copier
 from flatout.loop.rebuilt import Rebuilt, can_rebuild, parts_of
 from flatout.loop.seeding import Streams, mix
 from flatout.loop.sharding import EpochPlan
+from flatout.loop.streamed import StreamFeed, places_itself
 
 
 class PreparedLoader:
@@ -30,8 +32,8 @@ class PreparedLoader:
 
     With many ranks, indexed data are cut by `EpochPlan`, or left as they are where the sampler shards itself (a
     `DistributedSampler`); of a stream each rank takes batch number `rank` of every `ranks.count`, unless it is
-    `sharded`. In evaluation no sample occurs twice and ranks may have different numbers of batches; set
-    `pad_evaluation` where they must not, and the batches that make up for it count no samples.
+    `sharded`. In evaluation no sample occurs twice and ranks may have different numbers of batches, unless
+    the cursor says `even`: the batches that make up for it then count no samples.
 
     `before_next` is called when the next batch is asked for, before anything is fetched, also when there is none left;
     it is not called when a pass is left by `break` or an exception. `looks_ahead`: fetch a batch ahead; by default on
@@ -53,7 +55,6 @@ class PreparedLoader:
     ) -> None:
         self.source: Any = source
         self.before_next: Callable[[], Any] = before_next or (lambda: None)
-        self.pad_evaluation = False
         self._device = device
         self._ranks = ranks
         self._cursor = cursor
@@ -85,7 +86,7 @@ class PreparedLoader:
 
     @property
     def _fills(self) -> bool:
-        return self.pad_evaluation or self._cursor.even or not self._cursor.evaluating
+        return self._cursor.even or not self._cursor.evaluating
 
     def __len__(self) -> int:
         """The batches of a pass on this rank."""
@@ -191,7 +192,7 @@ class PreparedLoader:
             position = {**current.state(), "sampler_epoch": epochs[0] if epochs else None}
         return {
             "ranks": self._ranks.count,
-            "length": self._known_length(),
+            "length": length_or_none(self.source),
             "begun": self._begun,
             "base": self._base,
             "finished": position is None and self._over_in_epoch == self._cursor.epoch,
@@ -209,7 +210,7 @@ class PreparedLoader:
         missing = {"ranks", "length", "begun", "base", "finished", "generators", "pass"} - set(state)
         if missing:
             raise CheckpointError(f"loader.load_state_dict(state): not a loader's state, {sorted(missing)} is missing")
-        for name, here in (("ranks", self._ranks.count), ("length", self._known_length())):
+        for name, here in (("ranks", self._ranks.count), ("length", length_or_none(self.source))):
             if state["pass"] is not None and state[name] != here:
                 raise CheckpointError(
                     f"loader.load_state_dict(state): {name} was {state[name]} in the saved run and is {here} now; "
@@ -219,9 +220,3 @@ class PreparedLoader:
         self._pending = state["pass"]
         self._over_in_epoch = self._cursor.epoch if state["finished"] else None
         self._streams.restore_own(state["generators"])
-
-    def _known_length(self) -> int | None:
-        try:
-            return len(self.source)
-        except (TypeError, NotImplementedError):
-            return None

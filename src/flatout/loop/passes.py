@@ -9,7 +9,7 @@ import torch
 
 from flatout.loop.cursor import Batch, Cursor
 from flatout.loop.device import move
-from flatout.loop.feeds import Feed
+from flatout.loop.feed import Feed
 from flatout.loop.prefetch import Ahead, Copier, Sent
 from flatout.loop.seeding import Streams
 
@@ -54,13 +54,15 @@ class Pass:
             self._ahead = Ahead(_puller(self.feed, copier, device))
             self._looks_ahead = looks_ahead or self.feed.batches is None
             self._marks = marks and self._looks_ahead
-            if saved and saved["mark"] is not None:
+            if saved and marks and saved["mark"] is not None:
+                self.feed.begin()
                 streams.restore(saved["mark"])
                 self._take_mark()
                 self._ahead.fill()
         finally:
             if callers is not None:
                 streams.restore(callers)
+        self.feed.begin()
         self.over = False
 
     def __iter__(self) -> Pass:
@@ -73,6 +75,7 @@ class Pass:
             raise StopIteration
         try:
             sent, samples = self._ahead.take()
+            self._mark = None
             if self._looks_ahead:
                 if self._marks:
                     self._take_mark()
@@ -88,17 +91,18 @@ class Pass:
         return self._ahead.ended if self._looks_ahead else self.handed + 1 == self.feed.batches
 
     def _take_mark(self) -> None:
-        self._mark = {"streams": self._streams.capture(), "feed": self.feed.state()}
+        self._mark = {"streams": self._streams.snapshot(), "feed": self.feed.state()}
 
     def state(self) -> dict[str, Any]:
         """Where this pass is; see `PreparedLoader.state_dict`."""
+        mark = None if self._ahead.ended else self._mark  # at the end nothing will be fetched under it
         return {
             "epoch": self.epoch,
             "handed": self.handed,
             "batches": self.feed.batches,
             "start": self.feed.start,
-            "feed": self._mark["feed"] if self._mark else self.feed.state(),
-            "mark": self._mark["streams"] if self._mark else None,
+            "feed": mark["feed"] if mark else self.feed.state(),
+            "mark": self._streams.as_plain(mark["streams"]) if mark else None,
         }
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -63,6 +64,7 @@ class Rebuilt:
         self._slot = _Slot()
         self._busy = False
         self._print: Any = None
+        self._process = os.getpid()
 
     @property
     def is_stream(self) -> bool:
@@ -98,10 +100,14 @@ class Rebuilt:
             self._let_go()
 
     def _let_go(self) -> None:
-        _kept.pop(id(self), None)
+        loader = _kept.pop(id(self), None)
+        iterator: Any = None if loader is None else loader._iterator
+        if iterator is not None:
+            iterator._shutdown_workers()  # now, also where the traceback of an error holds it
 
     def __del__(self) -> None:
-        self._let_go()
+        if os.getpid() == self._process:  # a forked process must not send its parent's workers home
+            self._let_go()
 
     def _build(self, slot: _Slot, generator: torch.Generator, *, keep: bool) -> DataLoader[Any]:
         source, start = self._source, self._source.worker_init_fn

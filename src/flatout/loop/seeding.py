@@ -40,9 +40,7 @@ def capture_rng(device: torch.device | None = None) -> dict[str, Any]:
 
     None is for the CPU alone. PyTorch's are of this process's device only.
     """
-    state: dict[str, Any] = {"python": _get(random), "torch": torch.get_rng_state()}
-    if "numpy" in sys.modules:
-        state["numpy"] = _get(_numpy_global())
+    state = as_plain(snapshot())
     if device is not None and device.type == "cuda":
         state["cuda"] = torch.cuda.get_rng_state(device)
     if device is not None and device.type == "mps":
@@ -52,14 +50,34 @@ def capture_rng(device: torch.device | None = None) -> dict[str, Any]:
 
 def restore_rng(state: Mapping[str, Any], device: torch.device | None = None) -> None:
     """Put back what `capture_rng` gave; streams that the state does not hold stay as they are."""
-    _set(random, state["python"])
-    torch.set_rng_state(state["torch"])
+    if "python" in state:
+        _set(random, state["python"])
+    if "torch" in state:
+        torch.set_rng_state(state["torch"])
     if "numpy" in state:
         _set(_numpy_global(), state["numpy"])
     if device is not None and device.type == "cuda" and "cuda" in state:
         torch.cuda.set_rng_state(state["cuda"], device)
     if device is not None and device.type == "mps" and "mps" in state:
         torch.mps.set_rng_state(state["mps"])
+
+
+def snapshot() -> dict[str, Any]:
+    """The global CPU streams' states as each library gives them: three times as fast as plain data (about 40 us)."""
+    state: dict[str, Any] = {"python": random.getstate(), "torch": torch.get_rng_state()}
+    if "numpy" in sys.modules:
+        state["numpy"] = _get(_numpy_global())
+    return state
+
+
+def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """Those states of the snapshot `before` that are others now, as plain data."""
+    return as_plain({name: state for name, state in before.items() if not same_state(state, now.get(name))})
+
+
+def as_plain(states: Mapping[str, Any]) -> dict[str, Any]:
+    """Snapshots as tensors, numbers, strings and containers of these."""
+    return {name: _to_plain(state) for name, state in states.items()}
 
 
 def _numpy_global() -> Any:
@@ -82,15 +100,27 @@ class Streams:
 
     def capture(self) -> dict[str, Any]:
         """The states of all of them; those of own generators under the path that leads to each."""
-        return {"global": capture_rng(), "own": self.capture_own()}
+        return self.as_plain(self.snapshot())
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Put back what `capture` gave."""
         restore_rng(state["global"])
         self.restore_own(state["own"])
 
+    def snapshot(self) -> dict[str, Any]:
+        """What `as_plain` makes a captured state of; quicker."""
+        return {"global": snapshot(), "own": self._own()}
+
+    @staticmethod
+    def as_plain(taken: Mapping[str, Any]) -> dict[str, Any]:
+        """A snapshot as plain data."""
+        return {name: as_plain(states) for name, states in taken.items()}
+
     def capture_own(self) -> dict[str, Any]:
         """The states of the generators inside the loader's parts."""
+        return as_plain(self._own())
+
+    def _own(self) -> dict[str, Any]:
         return {path: _get(generator) for path, generator in generators_inside(self._parts()).items()}
 
     def restore_own(self, states: Mapping[str, Any]) -> None:
@@ -116,15 +146,13 @@ def _is_generator(thing: Any) -> bool:
 
 
 def _get(generator: Any) -> Any:
-    """A generator's state as plain data."""
     if isinstance(generator, torch.Generator):
         return generator.get_state()
     if hasattr(generator, "getstate"):
-        version, words, gauss = generator.getstate()
-        return {"version": version, "words": torch.tensor(words), "gauss": gauss}
+        return generator.getstate()
     if hasattr(generator, "get_state"):
-        return _to_plain(generator.get_state(legacy=False))
-    return _to_plain(generator.bit_generator.state)
+        return generator.get_state(legacy=False)
+    return generator.bit_generator.state
 
 
 def _set(generator: Any, state: Any) -> None:
@@ -139,10 +167,15 @@ def _set(generator: Any, state: Any) -> None:
 
 
 def _to_plain(state: Any) -> Any:
-    """NumPy's state with each array as (name of its dtype, tensor of the same bits with a sign)."""
+    """Python's tuple of words as a tensor; NumPy's arrays as (name of the dtype, tensor of the same bits)."""
+    if isinstance(state, tuple):
+        version, words, gauss = state
+        return {"version": version, "words": torch.tensor(words), "gauss": gauss}
     if isinstance(state, dict):
         return {key: _to_plain(value) for key, value in state.items()}
-    if hasattr(state, "dtype") and hasattr(state, "view") and state.ndim:
+    if isinstance(state, torch.Tensor):
+        return state
+    if hasattr(state, "dtype") and state.ndim:
         return str(state.dtype), torch.from_numpy(state.view(f"i{state.dtype.itemsize}").copy())
     return state.item() if hasattr(state, "item") else state
 
@@ -154,12 +187,15 @@ def _from_plain(state: Any) -> Any:
 
 
 def same_state(one: Any, other: Any) -> bool:
-    """Whether two captured states are equal."""
-    if isinstance(one, dict):
+    """Whether two states are equal, both captured or both snapshots."""
+    if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(same_state(one[key], other[key]) for key in one)
-    if isinstance(one, tuple):
-        return len(one) == len(other) and all(map(same_state, one, other))
-    return bool(torch.equal(one, other)) if isinstance(one, torch.Tensor) else bool(one == other)
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other) == 2:
+        return all(map(same_state, one, other))  # an array as plain data
+    equal = one == other
+    return bool(equal.all()) if hasattr(equal, "all") else bool(equal)
 
 
 # --- seeds in the workers -------------------------------------------------------------------------------------------
@@ -189,9 +225,11 @@ def _receive(indices: Any, seed: int) -> Any:
 
 
 def seed_all(seed: int, own: Mapping[str, Any]) -> None:
-    """Seed the global CPU streams, and `own` generators, each with a number of its own made from `seed`."""
+    """Seed the global streams (CUDA's where this process uses it) and `own` generators, each with its own number."""
     random.seed(mix(seed, 1))
-    torch.manual_seed(mix(seed, 2))
+    torch.default_generator.manual_seed(mix(seed, 2))  # torch.manual_seed looks for every kind of GPU: 130 us
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed(mix(seed, 2))
     if "numpy" in sys.modules:
         _numpy_global().seed(_words(mix(seed, 3)))
     for position, generator in enumerate(own.values(), start=4):
