@@ -61,16 +61,13 @@ class SetAside:
 
 
 def exchange(optimizers: Iterable[Optimizer], ranks: Ranks, device: torch.device) -> None:
-    """Average gradients over the ranks that no backward pass has exchanged.
+    """Average gradients over the ranks that no backward pass has exchanged. Every backward pass exchanges sharded ones.
 
-    A parameter without a gradient on all ranks keeps none; one that lacks it on some counts as zero there. Sharded
-    gradients are left alone: every backward pass exchanges those.
+    A parameter without a gradient on all ranks keeps none; one that lacks it on some counts as zero there.
     """
     if ranks.count == 1:
         return
     everything = [p for p in parameters(optimizers) if p.requires_grad and not hasattr(p, "to_local")]
-    if not everything:
-        return
     held = torch.tensor([p.grad is not None for p in everything], dtype=torch.float32, device=device)
     for parameter, holders in zip(everything, ranks.sum(held, device).tolist()):
         if holders:
@@ -78,9 +75,15 @@ def exchange(optimizers: Iterable[Optimizer], ranks: Ranks, device: torch.device
             parameter.grad = ranks.sum(gradient, device) / ranks.count
 
 
-def check_owners(optimizers: Iterable[Optimizer], models: Iterable[nn.Module], device: torch.device) -> None:
-    """Raises `UsageError` for a parameter on another device, or of a model that was not prepared."""
-    known: set[int] = set()
+def check_owners(
+    optimizers: Iterable[Optimizer], models: Iterable[nn.Module], owned: set[int], device: torch.device
+) -> None:
+    """Raises `UsageError` for a parameter on another device, or of a model that was not prepared.
+
+    `owned`: identities of parameters that the models had when they were prepared. A sharded model does not show them
+    while its weights are whole.
+    """
+    known = set(owned)
     for model in models:
         for name, parameter in model.named_parameters():
             known.add(id(parameter))

@@ -69,7 +69,7 @@ class Parts:
         finally:
             others.put_back()
         opened.window.count = 1
-        stepper.close(optimizers)
+        stepper.close(optimizers, by_hand=True)
         return loss
 
     def _fitting(

@@ -85,6 +85,7 @@ class Stepper:
         self.share = Share(precision.mode) if precision.dtype is not None else None
         self._say = say
         self._opened: dict[tuple[int, ...], Opened] = {}
+        self._owned: set[int] = set()
         self._checked: set[int] = set()
         self._told_last_window = settings.accumulate == 1
         self._told_share = self.share is None
@@ -100,6 +101,11 @@ class Stepper:
         """The micro-batch in hand."""
         batch = self.cursor.batch
         return Where(self.cursor.epoch, batch.number if batch else None, self.micro_batches)
+
+    def add_model(self, model: nn.Module) -> None:
+        """Take in a model, as it is trained: wrapped or sharded."""
+        self.models.append(model)
+        self._owned.update(id(p) for p in model.parameters())
 
     def add_optimizer(self, optimizer: Optimizer) -> None:
         """Take in an optimizer."""
@@ -157,7 +163,7 @@ class Stepper:
                     f"loop.step(): the optimizer of the prepared {type(scheduler).__name__} was not prepared, so the "
                     "schedule would never step; pass it through loop.prepare as well"
                 )
-        gradients.check_owners(new, self.models, self.device)
+        gradients.check_owners(new, self.models, self._owned, self.device)
         for optimizer in new:
             bring_state(optimizer)
 
@@ -168,12 +174,17 @@ class Stepper:
         if not self._told_share and self.share is not None:
             self.share.count(loss)
 
-    def close(self, optimizers: Sequence[Optimizer]) -> None:
-        """The window's end: correct, clip, step, forget the gradients, step the schedulers."""
+    def close(self, optimizers: Sequence[Optimizer], *, by_hand: bool = False) -> None:
+        """The window's end: correct, clip, step, forget the gradients, step the schedulers.
+
+        `by_hand`: the ranks have exchanged their gradients already, and no backward pass has.
+        """
         opened = self._opened.pop(_key(optimizers))
         if self.settings.last_window == "drop" and opened.window.count < self.settings.accumulate:
             gradients.forget(optimizers)
             return
+        if self.ranks.count > 1 and not by_hand:
+            distributed.check_exchanged(self.models, lambda: gradients.parameters(optimizers))
         self._first_time(optimizers)
         for factor in (
             opened.window.correction(),
@@ -221,7 +232,7 @@ class Stepper:
         self._tell_last_window(opened.window.count)
         if self.settings.last_window == "step":
             gradients.exchange(opened.optimizers, self.ranks, self.device)
-        self.close(opened.optimizers)
+        self.close(opened.optimizers, by_hand=True)
 
     def _end_pass(self, of_pass: object) -> None:
         for opened in list(self._opened.values()):
