@@ -31,15 +31,24 @@ class Cursor:
 
     `batch` is None outside a loop over a prepared loader. `even`: an evaluation gives every rank equally many batches,
     with repeats that count for nothing; else no sample is handed out twice and a rank may have a batch less.
-    `when_read` are told of a pass that is read to its end, while its last batch is still in hand.
+    `outermost` and `first` are of the pass that asked last for a batch: whether no other pass was under way when it
+    began, and whether it had no batch yet. `when_read` are told of a pass that is read to its end, while its last batch
+    is still in hand.
     """
 
     epoch: int = 0
     batch: Batch | None = None
     evaluating: bool = False
+    outermost: bool = True
+    first: bool = True
     even: bool = False
     when_read: list[Callable[[object], None]] = field(default_factory=list, repr=False)
     _passes: list[tuple[Any, Batch]] = field(default_factory=list, repr=False)  # under way, the newest last
+
+    def ask(self, owner: object) -> None:
+        """`owner`, a pass over a loader, is asked for its next batch."""
+        self.first = all(known is not owner for known, _ in self._passes)
+        self.outermost = not self._passes or self._passes[0][0] is owner
 
     def announce(self, owner: object, batch: Batch) -> None:
         """`owner`, a pass over a loader, is about to hand `batch` out."""

@@ -204,13 +204,14 @@ class PreparedLoader:
         """Go on from `state`: the next pass, if it begins in the same epoch, continues with the batch after the last.
 
         The caller restores the global random number streams, before or after this but before the pass begins. Beginning
-        it disturbs them (the sampler is brought to its place) and puts them back before a batch is fetched.
+        it disturbs them (the sampler is brought to its place) and puts them back before a batch is fetched. Between
+        passes the data and the number of processes may have changed.
         """
         missing = {"ranks", "length", "begun", "base", "finished", "generators", "pass"} - set(state)
         if missing:
             raise CheckpointError(f"loader.load_state_dict(state): not a loader's state, {sorted(missing)} is missing")
         for name, here in (("ranks", self._ranks.count), ("length", length_or_none(self.source))):
-            if state[name] != here:
+            if state["pass"] is not None and state[name] != here:
                 raise CheckpointError(
                     f"loader.load_state_dict(state): {name} was {state[name]} in the saved run and is {here} now; "
                     "resume with the same data, batch size and number of processes"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,7 +25,9 @@ from flatout.loop.microbatch import Parts
 from flatout.loop.options import Options
 from flatout.loop.precision import choose_precision, mixed_switches
 from flatout.loop.preparing import check_optimizer, check_scheduler
+from flatout.loop.saving import Saver
 from flatout.loop.settings import Settings
+from flatout.loop.state import State
 from flatout.loop.step import Step
 from flatout.loop.stepping import Stepper
 from flatout.loop.strategy import choose_strategy, memory_of, states_bytes
@@ -79,6 +83,10 @@ class Loop:
         self._loaders: list[PreparedLoader] = []
         self._known: list[Any] = []
         self._step: Step | None = None
+        self._state = State(
+            self.device, self.ranks, self.precision, self._cursor, self._stepper, self._metrics, self._loaders
+        )
+        self._saver = Saver(self._state, self.say)
         self._strategy = strategy
 
     # --- setting up -------------------------------------------------------------------------------------------------
@@ -137,7 +145,9 @@ class Loop:
             options.change_optimizer(thing)
             self._stepper.add_optimizer(thing)
         elif isinstance(thing, DataLoader):
-            prepared = PreparedLoader(thing, self.device, self.ranks, self._cursor, say=self.say)
+            prepared = PreparedLoader(
+                thing, self.device, self.ranks, self._cursor, before_next=self._saver.at_next, say=self.say
+            )
             self._loaders.append(prepared)
         elif hasattr(thing, "step") and isinstance(getattr(thing, "optimizer", None), Optimizer):
             check_scheduler(thing, self._stepper.settings.schedule)
@@ -178,9 +188,12 @@ class Loop:
             for loader in self._loaders:
                 if hasattr(loader, "set_epoch"):
                     loader.set_epoch(self._cursor.epoch)
-            yield self._cursor.epoch
-            self._stepper.end_epoch()
+            self._stepper.catch_up(self._cursor.epoch)
+            with self._saver.epoch():
+                yield self._cursor.epoch
+                self._stepper.end_epoch(self._cursor.epoch)
             self._cursor.epoch += 1
+        self._saver.end_epochs()
 
     def step(self, *optimizers: Optimizer, samples: int | None = None) -> AbstractContextManager[Step]:
         """One micro-batch: the forward pass in the loop's precision, `loop.backward`, and at the window's end the step.
@@ -204,6 +217,7 @@ class Loop:
             raise UsageError(f"{call}: already inside a step; steps do not nest")
         if self._cursor.evaluating:
             raise UsageError(f"{call}: inside loop.evaluation(), where nothing trains; step outside of it")
+        self._state.trained = True
         return optimizers or tuple(self._stepper.optimizers)
 
     def step_in_parts(
@@ -305,6 +319,66 @@ class Loop:
         None before the first step, in fp32, and where everything is compiled.
         """
         return self._stepper.share.value if self._stepper.share is not None else None
+
+    # --- stopping and going on --------------------------------------------------------------------------------------
+
+    def keep(self, **things: Any) -> None:
+        """Save and resume these objects too, under their names: `loop.keep(ema=ema_model, best=tracker)`.
+
+        Each has `state_dict()` and `load_state_dict(state)`. Models, optimizers, schedulers and loaders that went
+        through `prepare` are kept already.
+        """
+        for name, thing in things.items():
+            if not (callable(getattr(thing, "state_dict", None)) and callable(getattr(thing, "load_state_dict", None))):
+                raise UsageError(
+                    f"loop.keep({name}=...): a {type(thing).__name__} has no state_dict and load_state_dict; give it "
+                    "both, or save a value with loop.save(folder, name=value)"
+                )
+            if name in self._state.kept:
+                raise UsageError(f"loop.keep({name}=...): there is something under this name already; give another")
+            self._state.kept[name] = thing
+
+    def save(self, folder: str | os.PathLike[str], *, keep: int | None = None, wait: bool = True, **extra: Any) -> None:
+        """Save everything that the next steps depend on into `folder`, as `step-00000120.pt` after 120 steps.
+
+        Asked for in the body of a batch, it is done when the loader is asked for the next batch (or has no more), so
+        that a resume need not go through half a body; in the middle of an accumulation window, when the window has been
+        closed as well. A resume goes on with the next batch. After the last batch that means: with the same epoch, no
+        batches left, and the code that follows them.
+
+        Asked for after the loop over the batches, it is done at once, and a resume goes on with the next epoch: make it
+        the last thing in an epoch's body, because a resume does not repeat what comes after it. (Before that loop, a
+        resume starts this epoch: make it the first thing.) What was asked for in a loop that is left by `break`, or in
+        a second loop over batches in one body, is saved at the end of that body.
+
+        `keep`: how many versions stay in the folder; the older ones go when the new one is safe. `wait=False`: the
+        state is copied at once and written in the background; the next save, the end of the epochs and the end of the
+        process wait for it, and its error is raised there. `extra`: numbers, strings, tensors and collections of them,
+        found in `loop.extra` after a resume. With many ranks every one calls this; the first one writes.
+
+        Raises `CheckpointError` where the file cannot be written; the versions before it stay as they were.
+        """
+        self._saver.ask(Path(folder), keep, wait, extra)
+
+    def resume(self, place: str | os.PathLike[str]) -> bool:
+        """Go on from the newest checkpoint in the folder `place`, or from the file `place`, bit for bit.
+
+        False when the folder holds none: then the training starts anew. Call it after `prepare` and before the first
+        epoch; `loop.epochs` goes on where the checkpoint was made. In the middle of an epoch its body starts again from
+        the top, and the loader goes on behind the last batch.
+
+        Random numbers and `loop.metrics()` are put back once more when training really goes on, so whatever the script
+        draws or reads until then changes nothing.
+
+        Raises `CheckpointError` for a damaged file, or one of another model, optimizer or loader: models and
+        optimizers are untouched then. Nothing in the file is run.
+        """
+        return self._saver.resume(Path(place))
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """What was given to `save` besides, after a resume; empty before."""
+        return self._state.extra
 
     # --- the rest ---------------------------------------------------------------------------------------------------
 

@@ -69,6 +69,7 @@ class Pass:
         return self
 
     def __next__(self) -> Any:
+        self._cursor.ask(self._place)
         self._before_next()
         if self.over:
             raise StopIteration

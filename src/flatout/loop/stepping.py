@@ -78,6 +78,7 @@ class Stepper:
         self.schedulers: list[Any] = []
         self.optimizer_steps = 0
         self.micro_batches = 0
+        self.part_size: int | None = None
         self.cuda_graphs = False
         self.grad_norm: torch.Tensor | None = None
         self.loss_scale = LossScale(precision.scaler, device, say)
@@ -85,6 +86,7 @@ class Stepper:
         self.share = Share(precision.mode) if precision.dtype is not None else None
         self._say = say
         self._opened: dict[tuple[int, ...], Opened] = {}
+        self._scheduled_epochs = 0
         self._owned: set[int] = set()
         self._checked: set[int] = set()
         self._told_last_window = settings.accumulate == 1
@@ -106,6 +108,28 @@ class Stepper:
         """Take in a model, as it is trained: wrapped or sharded."""
         self.models.append(model)
         self._owned.update(id(p) for p in model.parameters())
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the next steps depend on, between windows. Raises `TrainingError` if a loss has been NaN."""
+        self.settle()
+        return {
+            "optimizer_steps": self.optimizer_steps,
+            "micro_batches": self.micro_batches,
+            "scheduled_epochs": self._scheduled_epochs,
+            "part_size": self.part_size,
+            "loss_scale": self.loss_scale.state_dict(),
+            "grad_norm": self.grad_norm,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from `state`, which is from between windows as well."""
+        norm = state["grad_norm"]
+        self.optimizer_steps = state["optimizer_steps"]
+        self.micro_batches = state["micro_batches"]
+        self._scheduled_epochs = state["scheduled_epochs"]
+        self.part_size = state["part_size"]
+        self.loss_scale.load_state_dict(state["loss_scale"])
+        self.grad_norm = None if norm is None else norm.to(self.device, copy=True)
 
     def add_optimizer(self, optimizer: Optimizer) -> None:
         """Take in an optimizer."""
@@ -239,13 +263,21 @@ class Stepper:
             if opened.of_pass is of_pass:
                 self._cut_short(opened)
 
-    def end_epoch(self) -> None:
+    def end_epoch(self, epoch: int) -> None:
         """What is due after an epoch: a window cut short, schedulers that step by epochs, a look at the losses."""
         self.cut_short()
-        if self.settings.schedule == "epoch":
+        self.catch_up(epoch + 1)
+        self.settle()
+
+    def catch_up(self, epoch: int) -> None:
+        """Step the schedulers that step by epochs as often as befits the start of `epoch`.
+
+        After a resume from the end of an epoch's body they are one behind, because its end was not in the checkpoint.
+        """
+        while self.settings.schedule == "epoch" and self._scheduled_epochs < epoch:
+            self._scheduled_epochs += 1
             for scheduler in self.schedulers:
                 scheduler.step()
-        self.settle()
 
     def settle(self) -> None:
         """Look at all losses so far. Waits for the device."""
