@@ -117,7 +117,18 @@ def check_first(optimizers: Iterable[Optimizer]) -> list[torch.nn.Parameter]:
     return missing
 
 
-def clip(optimizers: Iterable[Optimizer], norm: float) -> torch.Tensor:
-    """Scale the gradients down together so that their total norm is at most `norm`. Returns the norm before."""
-    total = torch.nn.utils.clip_grad_norm_(list(parameters(optimizers)), norm)
+def in_models_order(optimizers: Iterable[Optimizer], models: Iterable[nn.Module]) -> list[torch.nn.Parameter]:
+    """Every parameter of the optimizers, once, in the order of `model.parameters()`; those of no model at the end."""
+    own = {id(p): p for p in parameters(optimizers)}
+    ordered = [own.pop(id(p)) for model in models for p in model.parameters() if id(p) in own]
+    return [*ordered, *own.values()]
+
+
+def clip(optimizers: Iterable[Optimizer], norm: float, models: Iterable[nn.Module] = ()) -> torch.Tensor:
+    """Scale the gradients down together so that their total norm is at most `norm`. Returns the norm before.
+
+    In the models' order, not the optimizers' (whose groups part weights from biases): the last digit of a sum depends
+    on it, and plain loops clip `model.parameters()`.
+    """
+    total = torch.nn.utils.clip_grad_norm_(in_models_order(optimizers, models), norm)
     return total.full_tensor() if hasattr(total, "full_tensor") else total  # sharded gradients: a sharded norm

@@ -99,11 +99,12 @@ class Step:
             and batch.number == opened.next_batch
         )
         samples = self._samples if self._samples is not None else announced
+        alike = weight is None  # batches of samples mostly are, texts of tokens are not
         if weight is None:
             weight = 1 if samples is None else samples
         if samples == 0:  # samples that were repeated, so that this rank takes part in the exchange
-            return 0 * opened.window.scale(0 * weight, planned=on_plan, summed=summed)
-        return opened.window.scale(weight, planned=on_plan, summed=summed)
+            return 0 * opened.window.scale(0 * weight, planned=on_plan, summed=summed, alike=alike)
+        return opened.window.scale(weight, planned=on_plan, summed=summed, alike=alike)
 
 
 def _same(weight: Any, first: Any) -> bool:

@@ -218,7 +218,7 @@ class Stepper:
                 gradients.multiply(optimizers, factor)
         if self.settings.clip_norm is not None:
             self.loss_scale.unscale(optimizers)
-            self.grad_norm = gradients.clip(optimizers, self.settings.clip_norm)
+            self.grad_norm = gradients.clip(optimizers, self.settings.clip_norm, self.models)
         stepped = self.loss_scale.step(optimizers)
         gradients.forget(optimizers)
         if stepped:
