@@ -154,7 +154,9 @@ class Loop:
                     loader.set_epoch(self._cursor.epoch)
             with self._saver.epoch():
                 yield self._cursor.epoch
+            self._stepper.end_epoch()
             self._cursor.epoch += 1
+            self._saver.between_epochs()
         self._saver.end_epochs()
 
     def step(self, *optimizers: Optimizer, samples: int | None = None) -> AbstractContextManager[Step]:

@@ -27,8 +27,9 @@ from flatout.loop.precision import Precision
 from flatout.loop.seeding import capture_rng, restore_rng
 from flatout.loop.stepping import Stepper
 
+START, MIDDLE, END = "start", "middle", "end"  # of an epoch, where a resume goes on; at its end the body is through
 FIELDS = {
-    *("epoch", "in_epoch", "steps", "ranks", "precision", "run", "extra"),
+    *("epoch", "place", "steps", "ranks", "precision", "run", "extra"),
     *("models", "optimizers", "schedulers", "scaler", "kept", "loaders", "of_ranks"),
 }
 """What a checkpoint holds."""
@@ -57,10 +58,10 @@ class State:
 
     # --- collecting -------------------------------------------------------------------------------------------------
 
-    def collect(self, extra: dict[str, Any], *, epoch: int, in_epoch: bool, copy: bool) -> dict[str, Any]:
+    def collect(self, extra: dict[str, Any], *, place: str, copy: bool) -> dict[str, Any]:
         """The content of a checkpoint; every rank calls it, between windows, and only the first one's is whole.
 
-        `epoch`: the one that a resume goes on with, `in_epoch`: in its middle. `copy`: see `plain`.
+        `place`: of the epoch. `copy`: see `plain`.
         """
         of_ranks = self.ranks.gather(plain(self._of_this_rank(), "the state of a rank", copy=True))
         models = [distributed.unwrap(model) for model in self.stepper.models]
@@ -86,8 +87,8 @@ class State:
             "run": self.run,
             "ranks": self.ranks.count,
             "precision": self.precision.mode,
-            "epoch": epoch,
-            "in_epoch": in_epoch,
+            "epoch": self.cursor.epoch,
+            "place": place,
             "steps": self.stepper.optimizer_steps,
             **{name: plain(part, name, copy=copy) for name, part in content.items()},
             "of_ranks": of_ranks,
@@ -119,7 +120,7 @@ class State:
             faults.append(f"kept objects {sorted(content['kept'])} in the checkpoint, {sorted(self.kept)} here")
         if content["precision"] != self.precision.mode:
             faults.append(f"saved in {content['precision']}, and this loop runs in {self.precision.mode}")
-        if content["in_epoch"]:
+        if content["place"] == MIDDLE:
             if content["ranks"] != self.ranks.count:
                 faults.append(
                     f"saved in the middle of an epoch by {content['ranks']} ranks, and there are {self.ranks.count} "
@@ -160,13 +161,16 @@ class State:
         for model, state in zip(self.stepper.models, content["models"]):
             tensors.load_model(distributed.unwrap(model), state)
         for optimizer, state in zip(self.stepper.optimizers, content["optimizers"]):
-            load_optimizer(optimizer, state["state"])
+            load_optimizer(optimizer, state["state"], stepped=content["steps"] > 0)
         if self.precision.scaler.is_enabled():
             self.precision.scaler.load_state_dict(content["scaler"])
         self.stepper.load_state_dict(own["stepper"])
         self.extra.clear()
         self.extra.update(plain(content["extra"], "extra", copy=True))
         self.run = content["run"]
+        if content["place"] == END:
+            self.stepper.end_epoch()
+            self.cursor.epoch += 1
 
         def again() -> None:
             self.metrics.load_state_dict(own["metrics"])

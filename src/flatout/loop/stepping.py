@@ -120,6 +120,12 @@ class Stepper:
                     if id(scheduler.optimizer) in self._stepped:
                         scheduler.step()
 
+    def end_epoch(self) -> None:
+        """What is due after an epoch: schedulers that step by epochs."""
+        if self.settings.schedule == "epoch":
+            for scheduler in self.schedulers:
+                scheduler.step()
+
     def forget(self, optimizers: Sequence[Optimizer]) -> None:
         """Give a window up, gradients and all: an exception came out of it."""
         self._windows.pop(tuple(id(o) for o in optimizers), None)
