@@ -5,6 +5,8 @@ RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 python 
 
 from __future__ import annotations
 
+import copy
+import itertools
 import json
 import sys
 import traceback
@@ -19,7 +21,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, TensorDataset
 
 import flatout
 from flatout.errors import TrainingError, UsageError
@@ -172,6 +174,114 @@ def ddp_equals_plain_ddp_bit_for_bit() -> None:
             )
             assert equal(whole(model), whole(rival)), (options, precision)
             assert not equal(whole(model), whole(net())), "nothing was learned"
+
+
+@case
+def fp16_equals_plain_ddp_with_a_grad_scaler() -> None:
+    x, y = data()
+    ranks, rank = dist.get_world_size(), dist.get_rank()
+    loop = flatout.Loop(device="cpu", precision="fp16", clip_norm=0.3, accumulate=2, quiet=True)
+    ours = train(loop, net(), samples=SAMPLES)
+    model = DistributedDataParallel(net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    scaler, plan = torch.amp.GradScaler("cpu"), EpochPlan(SAMPLES, 4, ranks)
+    for _ in range(2):
+        for number in range(plan.batches):
+            part = slice(*plan.part_of(number, rank))
+            with nullcontext() if number % 2 else model.no_sync():
+                with torch.autocast("cpu", dtype=torch.float16):
+                    loss = cross_entropy(model(x[part]), y[part])
+                scaler.scale(loss * 0.5).backward()
+            if number % 2:
+                scaler.unscale_(optimizer)
+                nn.utils.clip_grad_norm_(model.parameters(), 0.3)
+                scaler.step(optimizer)
+                scaler.update()
+                optimizer.zero_grad()
+    assert equal(whole(ours), whole(model))
+
+
+@case
+def two_models_that_take_turns_equal_one_process() -> None:
+    """A GAN: the generator's step leaves no gradients in the discriminator, whose windows are longer."""
+    x, y = data()
+    ranks, rank = dist.get_world_size(), dist.get_rank()
+    loop = flatout.Loop(device="cpu", accumulate=2, quiet=True)
+    first, second = net(), nn.Linear(CLASSES, 2)
+    torch.manual_seed(5)
+    nn.init.normal_(second.weight)
+    rivals = copy.deepcopy(first), copy.deepcopy(second)
+    of_first = torch.optim.SGD(first.parameters(), lr=0.1)
+    of_second = torch.optim.SGD(second.parameters(), lr=0.1)
+    first, second, of_first, of_second = loop.prepare(first, second, of_first, of_second)
+    for i in range(4):
+        part = slice(6 * i + 6 // ranks * rank, 6 * i + 6 // ranks * (rank + 1))
+        with loop.step(of_second, samples=6 // ranks):
+            loop.backward(cross_entropy(second(first(x[part]).detach()), y[part] % 2))
+        with loop.step(of_first, samples=6 // ranks):
+            loop.backward(cross_entropy(second(first(x[part])), 1 - y[part] % 2))
+    for i in range(0, 4, 2):
+        # Both accumulate over two batches with the weights from before.
+        parts = [slice(6 * i, 6 * i + 6), slice(6 * i + 6, 6 * i + 12)]
+        own = sum(cross_entropy(rivals[1](rivals[0](x[p]).detach()), y[p] % 2) for p in parts) / 2
+        of_one = torch.autograd.grad(own, list(rivals[1].parameters()))
+        early = cross_entropy(rivals[1](rivals[0](x[parts[0]])), 1 - y[parts[0]] % 2) / 2
+        of_two = torch.autograd.grad(early, list(rivals[0].parameters()))
+        with torch.no_grad():
+            for parameter, gradient in zip(rivals[1].parameters(), of_one):
+                parameter -= 0.1 * gradient
+        late = cross_entropy(rivals[1](rivals[0](x[parts[1]])), 1 - y[parts[1]] % 2) / 2
+        of_late = torch.autograd.grad(late, list(rivals[0].parameters()))
+        with torch.no_grad():
+            for parameter, gradient, later in zip(rivals[0].parameters(), of_two, of_late):
+                parameter -= 0.1 * (gradient + later)
+    assert close(whole(first), whole(rivals[0]))
+    assert close(whole(second), whole(rivals[1]))
+
+
+@case
+def a_step_in_parts_after_one_rank_ran_out_of_memory() -> None:
+    x, y = data(24)
+    loop = flatout.Loop(device="cpu", quiet=True)
+    model = net()
+    model, _ = loop.prepare(model, torch.optim.SGD(model.parameters(), lr=0.05))
+    size = 24 // loop.ranks.count
+    own = slice(size * loop.ranks.rank, size * loop.ranks.rank + size)
+
+    def compute(part: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        if loop.ranks.rank == 1 and len(part[0]) > 3:
+            raise torch.OutOfMemoryError("injected")
+        return cross_entropy(model(part[0]), part[1])
+
+    for _ in range(2):
+        loop.step_in_parts((x[own], y[own]), compute)
+    rival = plain(net(), ddp=False, samples=24, batch_size=size)
+    assert close(whole(model), whole(rival))
+    with loop.step(samples=size):  # and on with whole steps
+        loop.backward(cross_entropy(model(x[own]), y[own]))
+    assert all(equal(whole(model), theirs) for theirs in loop.ranks.gather(whole(model)))
+
+
+class Numbers(IterableDataset):
+    def __init__(self, samples: int) -> None:
+        self.samples = samples
+
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        return zip(*data(self.samples))
+
+
+@case
+def a_stream_that_ends_in_the_middle_of_a_window() -> None:
+    for samples, strategy in itertools.product((41, 37, 44), STRATEGIES):
+        loop = flatout.Loop(device="cpu", accumulate=4, strategy=strategy, quiet=True)
+        model = net()
+        loader = DataLoader(Numbers(samples), batch_size=4)
+        loader, model, _ = loop.prepare(loader, model, torch.optim.SGD(model.parameters(), lr=0.05))
+        for _ in loop.epochs(2):
+            for x, y in loader:
+                with loop.step():
+                    loop.backward(cross_entropy(model(x), y))
+        assert close(whole(model), whole(plain(net(), accumulate=4, ddp=False, samples=samples))), samples
 
 
 @case
@@ -552,6 +662,7 @@ def an_evaluation_in_the_middle_of_a_window_changes_nothing() -> None:
                         loop._stepper.models[0](x[part])
                 assert loop._cursor.batch is place
                 assert all(m.training for m in model.modules())
+                assert not sharded.is_sharded(model) or all(hasattr(p, "full_tensor") for p in model.parameters())
 
             trained = train(loop, model, watch=watch if evaluate else lambda: None)
             results.append(whole(trained))
@@ -580,14 +691,17 @@ def exchanges() -> None:
 @case
 def prepare_refuses() -> None:
     loop = flatout.Loop(device="cpu", quiet=True)
-    model = loop.prepare(net())
-    assert "already; pass the plain one" in raised(UsageError, lambda: loop.prepare(model))
+    wrapped = DistributedDataParallel(net())
+    assert "already; pass the plain one" in raised(UsageError, lambda: loop.prepare(wrapped))
     other = nn.Linear(2, 2 + loop.ranks.rank)
     assert "not the same everywhere" in raised(UsageError, lambda: loop.prepare(other))
     norm = net(norm=True)
     assert "works on GPUs only" in raised(UsageError, lambda: loop.prepare(norm, sync_batchnorm=True))
     frozen = net().requires_grad_(False)
     assert loop.prepare(frozen) is frozen
+    if "fsdp" not in STRATEGIES:
+        loop = flatout.Loop(device="cpu", strategy="fsdp", quiet=True)
+        assert "shards on GPUs only" in raised(UsageError, lambda: loop.prepare(net()))
 
 
 @case
@@ -610,7 +724,7 @@ STRATEGIES = ["ddp", "fsdp"] if hasattr(torch.cpu.Stream, "record_event") else [
 
 def main(out: str, *names: str) -> None:
     warnings.simplefilter("error")
-    warnings.simplefilter("default", ResourceWarning)  # PyTorch's own, at the end of the process
+    warnings.simplefilter("ignore", ResourceWarning)  # PyTorch's own, at the end of the process
     flatout.Loop(device="cpu", quiet=True)
     outcomes = {}
     for name in names or CASES:

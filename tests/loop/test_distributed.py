@@ -26,6 +26,7 @@ OF_THREE = [  # where it matters that a batch can be smaller than the number of 
     "a_prepared_loader_trains_as_one_process_with_batches_as_many_times_as_large",
     "prepared_loaders_are_evaluated_without_repeats",
     "rows_of_different_lengths_are_gathered",
+    "a_stream_that_ends_in_the_middle_of_a_window",
     "exchanges",
 ]
 TIMEOUT_SECONDS = 150

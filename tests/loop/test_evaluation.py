@@ -107,7 +107,7 @@ def test_training_and_evaluation_do_not_mix_in_one_mean() -> None:
     loop.log(loss=1.0)
     with loop.evaluation():
         loop.log(held_loss=3.0)
-        with pytest.raises(UsageError, match=r"loop\.log\(loss=\.\.\.\): logged in training and in evaluation"):
+        with pytest.raises(UsageError, match=r"loop\.log\(loss=\.\.\.\): holds values of training and of evaluation"):
             loop.log(loss=3.0)
     assert loop.metrics() == {"loss": 1.0, "held_loss": 3.0}
     with loop.evaluation():

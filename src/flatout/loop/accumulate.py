@@ -10,6 +10,7 @@ short last batch or texts of different length make it wrong.
 
 The total is often known before the window starts (the loader's plan). Where it is not, an expected total takes its
 place and the gradients are corrected once at the window's end; if the expectation was right nothing is left to do.
+Where nothing weighs anything (texts without a token that counts) the gradients are zero, and no zero divides.
 """
 
 from __future__ import annotations
@@ -50,31 +51,36 @@ class Window:
         self._expected: Number | None = None
         self._on_plan = True
 
-    def scale(self, weight: Number, *, planned: bool = True) -> Number:
+    def scale(self, weight: Number, *, planned: bool = True, summed: bool = False) -> Number:
         """Take in a micro-batch of this weight; what its mean loss is to be multiplied by before the backward pass.
 
-        `planned` is False for a weight that the loader could not know, such as a number of tokens. Ranks average their
-        gradients, hence the factor `ranks`.
+        `planned` is False for a weight that the loader could not know, such as a number of tokens. `summed`: the loss
+        is the sum over what the weight counts, and not its mean. Ranks average their gradients, hence the factor
+        `ranks`.
         """
         if self._expected is None:
             if planned and self._planned is not None:
                 self._expected = self._planned
             else:
                 self._on_plan = False
-                self._expected = self._sum_over_ranks(weight) * self.length
+                self._expected = divisor(self._sum_over_ranks(weight) * self.length)
         self._on_plan = self._on_plan and planned
         self.count += 1
         self._weight = self._weight + weight
-        return weight * self._ranks / self._expected
+        return (1 if summed else weight) * self._ranks / self._expected
 
     def correction(self) -> Number | None:
         """What the gradients have to be multiplied by at the window's end. None when they are right as they are."""
-        if self._expected is None or (self._on_plan and self.count == self.length):
+        if self._expected is None or self.count == self.length == 1 or (self._on_plan and self.count == self.length):
             return None
-        total = self._sum_over_ranks(self._weight)
-        correction = self._expected / total
-        known = isinstance(correction, int | float) or not hasattr(correction, "device")
+        correction = self._expected / divisor(self._sum_over_ranks(self._weight))
+        known = not hasattr(correction, "device")
         return None if known and correction == 1 else correction
+
+
+def divisor(total: Number) -> Number:
+    """`total`, or 1 for 0. Without a branch: a tensor is not read."""
+    return total + (total == 0)
 
 
 def window_length(accumulate: int, batch: int, batches: int | None, *, carry: bool = False) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ class Cursor:
 
     `batch` is None outside a loop over a prepared loader. `even`: an evaluation gives every rank equally many batches,
     with repeats that count for nothing; else no sample is handed out twice and a rank may have a batch less.
+    `when_read` are told of a pass that is read to its end, while its last batch is still in hand.
     `outermost` and `first` are of the pass that asked last for a batch: whether no other pass was under way when it
     began, and whether it had no batch yet.
     """
@@ -40,6 +42,7 @@ class Cursor:
     outermost: bool = True
     first: bool = True
     even: bool = False
+    when_read: list[Callable[[object], None]] = field(default_factory=list, repr=False)
     _passes: list[tuple[Any, Batch]] = field(default_factory=list, repr=False)  # under way, the newest last
 
     def ask(self, owner: object) -> None:
@@ -57,6 +60,16 @@ class Cursor:
         else:
             self._passes.append(entry)
         self.batch = batch
+
+    @property
+    def of_pass(self) -> object | None:
+        """The pass that the batch in hand comes from."""
+        return next((owner for owner, batch in self._passes if batch is self.batch), None)
+
+    def read(self, owner: object) -> None:
+        """`owner` has no more batches, and the body of its last one is through."""
+        for tell in self.when_read:
+            tell(owner)
 
     def leave(self, owner: object) -> None:
         """`owner` is over: in hand is the batch of the newest pass that is still under way."""

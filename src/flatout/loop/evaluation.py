@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from flatout.errors import UsageError
-from flatout.loop import sharded
+from flatout.loop import distributed, sharded
 from flatout.loop.cursor import Cursor
 from flatout.loop.precision import Precision
 from flatout.loop.ranks import Ranks
@@ -39,9 +39,15 @@ def evaluating(
             if precision.dtype is not None:
                 torch.set_autocast_cache_enabled(False)  # or weights that are exchanged in here would keep old casts
             yield
+    except BaseException:
+        distributed.reset(models)
+        raise
     finally:
         for module, training in modes:  # one by one: a BatchNorm that was frozen stays so
             module.training = training
+        for model in models:
+            if sharded.is_sharded(model):
+                sharded.reshard(model)
         for model, flag in flags:
             model.require_forward_param_sync = flag
         cursor.batch, cursor.evaluating, cursor.even = before

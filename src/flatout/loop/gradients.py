@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
+from torch import nn
 from torch.optim import Optimizer
 
 from flatout.errors import TrainingError, UsageError
+from flatout.loop.distributed import Ranks
 
 
 def parameters(optimizers: Iterable[Optimizer]) -> Iterator[torch.nn.Parameter]:
@@ -24,34 +26,90 @@ def parameters(optimizers: Iterable[Optimizer]) -> Iterator[torch.nn.Parameter]:
 
 def multiply(optimizers: Iterable[Optimizer], factor: Any) -> None:
     """Every gradient times `factor` (a number, or a tensor of one element), in place."""
-    gradients = [p.grad for p in parameters(optimizers) if p.grad is not None]
+    # A sharded gradient is multiplied shard by shard: a plain tensor as the factor does not mix with it.
+    gradients = [
+        p.grad.to_local() if hasattr(p.grad, "to_local") else p.grad
+        for p in parameters(optimizers)
+        if p.grad is not None
+    ]
     if gradients:
-        torch._foreach_mul_(gradients, factor)
+        torch._foreach_mul_(gradients, factor.reshape(()) if isinstance(factor, torch.Tensor) else factor)
 
 
-def check_first(optimizers: Iterable[Optimizer], device: torch.device) -> list[str]:
-    """After the first backward passes: the positions of parameters that got no gradient, as group.index.
-
-    Raises `UsageError` for a parameter on another device, `TrainingError` when no parameter has a gradient.
-    """
-    missing, some = [], False
+def forget(optimizers: Iterable[Optimizer]) -> None:
+    """Drop the gradients."""
     for optimizer in optimizers:
-        for g, group in enumerate(optimizer.param_groups):
-            for i, parameter in enumerate(group["params"]):
-                if parameter.device.type != device.type:
-                    raise UsageError(
-                        f"loop.step(): the optimizer holds a parameter of shape {tuple(parameter.shape)} on "
-                        f"{parameter.device}, but the loop trains on {device}; pass the model through loop.prepare and "
-                        "do not move it afterwards"
-                    )
-                if parameter.grad is not None:
-                    some = True
-                elif parameter.requires_grad:
-                    missing.append(f"{g}.{i}")
-    if missing and not some:
+        optimizer.zero_grad(set_to_none=True)
+
+
+class SetAside:
+    """The gradients of `optimizers`, out of the way while others take their step, and back afterwards.
+
+    The generator's loss goes back through the discriminator and leaves gradients there. They are no part of the
+    discriminator's next step.
+    """
+
+    def __init__(self, optimizers: Sequence[Optimizer]) -> None:
+        self._kept = [(p, p.grad) for p in parameters(optimizers)]
+        for parameter, _ in self._kept:
+            parameter.grad = None
+
+    def put_back(self) -> None:
+        """Those from before, and none from in between."""
+        for parameter, gradient in self._kept:
+            parameter.grad = gradient
+
+
+def exchange(optimizers: Iterable[Optimizer], ranks: Ranks, device: torch.device) -> None:
+    """Average gradients over the ranks that no backward pass has exchanged.
+
+    A parameter without a gradient on all ranks keeps none; one that lacks it on some counts as zero there. Sharded
+    gradients are left alone: every backward pass exchanges those.
+    """
+    if ranks.count == 1:
+        return
+    everything = [p for p in parameters(optimizers) if p.requires_grad and not hasattr(p, "to_local")]
+    if not everything:
+        return
+    held = torch.tensor([p.grad is not None for p in everything], dtype=torch.float32, device=device)
+    for parameter, holders in zip(everything, ranks.sum(held, device).tolist()):
+        if holders:
+            gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            parameter.grad = ranks.sum(gradient, device) / ranks.count
+
+
+def check_owners(optimizers: Iterable[Optimizer], models: Iterable[nn.Module], device: torch.device) -> None:
+    """Raises `UsageError` for a parameter on another device, or of a model that was not prepared."""
+    known: set[int] = set()
+    for model in models:
+        for name, parameter in model.named_parameters():
+            known.add(id(parameter))
+            if parameter.device.type != device.type:
+                raise UsageError(
+                    f"loop.step(): the prepared {type(model).__name__} is not where it was put: `{name}` is on "
+                    f"{parameter.device}, but the loop trains on {device}; do not move a model after loop.prepare, and "
+                    "choose its device by Loop(device=...)"
+                )
+    for parameter in parameters(optimizers):
+        if id(parameter) not in known:
+            raise UsageError(
+                f"loop.step(): the optimizer holds a parameter of shape {tuple(parameter.shape)} on {parameter.device} "
+                "that belongs to no prepared model; pass every model that trains through loop.prepare, and make the "
+                "optimizer from the parameters of that same model"
+            )
+
+
+def check_first(optimizers: Iterable[Optimizer]) -> list[torch.nn.Parameter]:
+    """After the first backward passes: the parameters that got no gradient and should have.
+
+    Raises `TrainingError` when no parameter has a gradient.
+    """
+    everything = list(parameters(optimizers))
+    missing = [p for p in everything if p.grad is None and p.requires_grad]
+    if missing and not any(p.grad is not None for p in everything):
         raise TrainingError(
             "loop.step(): no parameter of the optimizer got a gradient in the first step; the loss does not depend on "
-            "them (is the optimizer made from another model, or the loss computed under no_grad?)"
+            "them (is the loss computed from another model, or detached on the way?)"
         )
     return missing
 

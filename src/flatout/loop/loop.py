@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,20 @@ from torch.utils.data import DataLoader
 
 from flatout.errors import UsageError
 from flatout.loop import distributed, evaluation, sharded
+from flatout.loop.autocasting import OutsideSteps
 from flatout.loop.cursor import Cursor
 from flatout.loop.device import choose_device, move
 from flatout.loop.loader import PreparedLoader
 from flatout.loop.metrics import Metrics
-from flatout.loop.precision import choose_precision
+from flatout.loop.microbatch import Parts
+from flatout.loop.options import Options
+from flatout.loop.precision import choose_precision, mixed_switches
+from flatout.loop.preparing import check_optimizer, check_scheduler
 from flatout.loop.saving import Saver
 from flatout.loop.settings import Settings
 from flatout.loop.state import State
-from flatout.loop.stepping import Step, Stepper
+from flatout.loop.step import Step
+from flatout.loop.stepping import Stepper
 from flatout.loop.strategy import choose_strategy, memory_of, states_bytes
 
 
@@ -68,36 +73,49 @@ class Loop:
         self.ranks = distributed.join(self.device)
         self.precision = choose_precision(precision, self.device)
         self.say(f"training on {self.device} ({chosen.why}) in {self.precision.mode} ({self.precision.why})")
+        for warning in (chosen.warning, mixed_switches()):
+            if warning is not None:
+                self.say(f"warning: {warning}")
         self._cursor = Cursor()
-        self._stepper = Stepper(settings, self.precision, self.device, self.ranks, self._cursor)
+        self._stepper = Stepper(settings, self.precision, self.device, self.ranks, self._cursor, self.say)
+        self._parts = Parts(self._stepper, self.say)
         self._metrics = Metrics(self.device, self.ranks)
         self._loaders: list[PreparedLoader] = []
+        self._known: list[Any] = []
         self._step: Step | None = None
         self._state = State(
             self.device, self.ranks, self.precision, self._cursor, self._stepper, self._metrics, self._loaders
         )
         self._saver = Saver(self._state, self.say)
         self._strategy = strategy
-        self._logged_in_evaluation: dict[str, bool] = {}  # by name, since metrics() was last read
 
     # --- setting up -------------------------------------------------------------------------------------------------
 
-    def prepare(self, *things: Any, sync_batchnorm: bool = False, find_unused: bool = False) -> Any:
+    def prepare(
+        self,
+        *things: Any,
+        compile: bool | str = False,
+        channels_last: bool = False,
+        checkpoint_activations: bool | Sequence[type[nn.Module]] = False,
+        fused: bool | None = None,
+        sync_batchnorm: bool = False,
+        find_unused: bool = False,
+    ) -> Any:
         """Models, optimizers, loaders and schedulers, ready for this loop, in the order given.
 
-        For many processes: `sync_batchnorm`: BatchNorm takes its statistics over all processes' batches (on GPUs).
-        `find_unused`: parameters may be left out of the loss of a step.
+        For the models: `compile` True, or a mode of torch.compile; `channels_last` lays images out for convolutions;
+        `checkpoint_activations` computes the activations of the repeated blocks (True), or of modules of the classes
+        named, again in the backward pass instead of keeping them. For the optimizers: `fused` takes their fused kernel.
+        For many processes: `sync_batchnorm` takes BatchNorm's statistics over all processes' batches (on GPUs);
+        `find_unused` allows a step's loss to leave parameters out.
         """
+        options = Options(compile, channels_last, checkpoint_activations, fused, sync_batchnorm, find_unused)
         if self.ranks.count > 1:
             self._decide(things)
-        prepared = list(things)
-        for i, thing in enumerate(things):  # models first: sharding replaces the parameters that optimizers hold
-            if isinstance(thing, nn.Module):
-                prepared[i] = self._prepare_model(thing, sync_batchnorm, find_unused)
-        for i, thing in enumerate(things):
-            if not isinstance(thing, nn.Module):
-                prepared[i] = self._prepare(thing)
-        return prepared[0] if len(prepared) == 1 else tuple(prepared)
+        # Models first: sharding replaces the parameters that optimizers hold.
+        order = sorted(range(len(things)), key=lambda i: not isinstance(things[i], nn.Module))
+        prepared = {i: self._prepare(things[i], options) for i in order}
+        return prepared[0] if len(things) == 1 else tuple(prepared[i] for i in range(len(things)))
 
     def _decide(self, things: tuple[Any, ...]) -> None:
         """DDP or FSDP, once for all models, at the first that is prepared."""
@@ -110,39 +128,55 @@ class Loop:
             self._strategy = "fsdp" if self.ranks.any(chosen == "fsdp") else "ddp"
             self.say(f"{self.ranks.count} processes, strategy {self._strategy} ({why})")
 
-    def _prepare_model(self, model: nn.Module, sync_batchnorm: bool, find_unused: bool) -> nn.Module:
-        model = model.to(self.device)
-        if self.ranks.count > 1:
-            model = distributed.settle_batchnorm(model, self.device, self.say, sync=sync_batchnorm)
-            model = distributed.wrap(
-                model,
-                self.ranks,
-                self.device,
-                self._strategy,
-                find_unused=find_unused,
-                inside_step=lambda: self._step is not None,
+    def _prepare(self, thing: Any, options: Options) -> Any:
+        if any(thing is known for known in self._known):
+            raise UsageError(
+                f"loop.prepare({type(thing).__name__}): it is prepared already; prepare everything once, and use what "
+                "prepare gave back"
             )
-        self._stepper.models.append(model)
-        return model
-
-    def _prepare(self, thing: Any) -> Any:
-        if isinstance(thing, Optimizer):
+        prepared = thing
+        if isinstance(thing, nn.Module):
+            prepared = self._prepare_model(thing, options)
+        elif isinstance(thing, Optimizer):
+            check_optimizer(thing)
             sharded.repoint(thing)
+            options.change_optimizer(thing)
             self._stepper.add_optimizer(thing)
-            return thing
-        if isinstance(thing, DataLoader):
-            loader = PreparedLoader(
+        elif isinstance(thing, DataLoader):
+            prepared = PreparedLoader(
                 thing, self.device, self.ranks, self._cursor, before_next=self._saver.at_next, say=self.say
             )
-            self._loaders.append(loader)
-            return loader
-        if hasattr(thing, "step") and isinstance(getattr(thing, "optimizer", None), Optimizer):
+            self._loaders.append(prepared)
+        elif hasattr(thing, "step") and isinstance(getattr(thing, "optimizer", None), Optimizer):
+            check_scheduler(thing, self._stepper.settings.schedule)
             self._stepper.schedulers.append(thing)
-            return thing
-        raise UsageError(
-            f"loop.prepare(...): cannot prepare a {type(thing).__name__}; it takes models, optimizers, DataLoaders and "
-            "learning rate schedulers"
+        else:
+            raise UsageError(
+                f"loop.prepare(...): cannot prepare a {type(thing).__name__}; it takes models, optimizers, DataLoaders "
+                "and learning rate schedulers"
+            )
+        self._known += [thing, prepared]
+        return prepared
+
+    def _prepare_model(self, model: nn.Module, options: Options) -> nn.Module:
+        options.change_model(model)
+        model = model.to(self.device)
+        if self.ranks.count > 1:
+            model = distributed.settle_batchnorm(model, self.device, self.say, sync=options.sync_batchnorm)
+        options.compile_model(model)
+        if self.precision.dtype is not None:
+            OutsideSteps(self.precision.scope, self.device.type, self.precision.dtype).attach(model)
+        wrapped = distributed.wrap(
+            model,
+            self.ranks,
+            self.device,
+            self._strategy,
+            find_unused=options.find_unused,
+            inside_step=lambda: self._step is not None,
         )
+        self._stepper.models.append(wrapped)
+        self._stepper.cuda_graphs = self._stepper.cuda_graphs or options.uses_cuda_graphs
+        return wrapped
 
     # --- training ---------------------------------------------------------------------------------------------------
 
@@ -165,22 +199,42 @@ class Loop:
         `optimizers`: those to step, all prepared ones where none is named. `samples`: how many samples the micro-batch
         holds, for batches that do not come from a prepared loader.
         """
-        if not self._stepper.optimizers:
-            raise UsageError("loop.step(): no optimizer is prepared; call loop.prepare(model, optimizer, loader) first")
-        if self._step is not None:
-            raise UsageError("loop.step(): already inside a step; steps do not nest")
-        if self._cursor.evaluating:
-            raise UsageError("loop.step(): inside loop.evaluation(), where there are no gradients; train outside of it")
+        chosen = self._to_step("loop.step()", optimizers)
         batch = self._cursor.batch
         if batch is None and samples is None and self._loaders:
             raise UsageError(
                 "loop.step(): the batch does not come from a prepared loader; loop over what loop.prepare gave back, "
                 "or say how many samples it holds: loop.step(samples=n)"
             )
-        if samples is None:
-            samples = batch.samples if batch is not None and batch.samples is not None else 1
+        return _Current(self, Step(self._stepper, chosen, samples))
+
+    def _to_step(self, call: str, optimizers: tuple[Optimizer, ...]) -> tuple[Optimizer, ...]:
+        if not self._stepper.optimizers:
+            raise UsageError(f"{call}: no optimizer is prepared; call loop.prepare(model, optimizer, loader) first")
+        if self._step is not None:
+            raise UsageError(f"{call}: already inside a step; steps do not nest")
+        if self._cursor.evaluating:
+            raise UsageError(f"{call}: inside loop.evaluation(), where nothing trains; step outside of it")
         self._state.trained = True
-        return _Current(self, Step(self._stepper, optimizers or tuple(self._stepper.optimizers), samples))
+        return optimizers or tuple(self._stepper.optimizers)
+
+    def step_in_parts(
+        self,
+        batch: Any,
+        compute_loss: Callable[[Any], torch.Tensor],
+        *optimizers: Optimizer,
+        weight: Callable[[Any], Any] | None = None,
+    ) -> torch.Tensor:
+        """A whole step on `batch` that survives running out of memory: then the batch is taken in smaller parts.
+
+        `compute_loss` gives the mean loss of a batch, or of a part of it. `weight` gives what that was averaged over
+        where it is not the samples: `lambda part: (part["labels"] != -100).sum()` for tokens. The size that fits is
+        kept for the steps that follow. Returns the mean loss of the batch, without its graph.
+
+            for batch in loader:
+                loss = loop.step_in_parts(batch, lambda part: loss_fn(model(part["x"]), part["y"]))
+        """
+        return self._parts.step(batch, compute_loss, weight, self._to_step("loop.step_in_parts(...)", optimizers))
 
     def backward(self, loss: torch.Tensor, *, weight: Any = None, reduction: str = "mean") -> torch.Tensor:
         """The backward pass of a micro-batch's loss, weighed by its share of the window. Returns the loss, detached.
@@ -201,19 +255,13 @@ class Loop:
     def log(self, **values: Any) -> None:
         """Take values into the running means of `metrics`, weighed by the batch's samples. The host does not wait."""
         batch = self._cursor.batch
-        weight = 1.0 if batch is None or batch.samples is None else float(batch.samples)
-        evaluating = self._cursor.evaluating
+        samples = None if batch is None else batch.samples
         for name, value in values.items():
-            if self._logged_in_evaluation.setdefault(name, evaluating) != evaluating:
-                raise UsageError(
-                    f"loop.log({name}=...): logged in training and in evaluation, which would be one mean of both; "
-                    "read loop.metrics() in between, or take two names"
-                )
-            self._metrics.add(name, value, weight)
+            self._metrics.add(name, value, samples, evaluating=self._cursor.evaluating)
 
     def metrics(self) -> dict[str, float]:
-        """The means of what was logged since the last call, over all ranks. The host waits for the device once."""
-        self._logged_in_evaluation.clear()
+        """The means of what was logged since the last call, over all ranks. The host waits for the device."""
+        self._stepper.settle()
         return self._metrics.read()
 
     def evaluation(self, *, even: bool = False) -> AbstractContextManager[None]:
@@ -251,6 +299,24 @@ class Loop:
     def grad_norm(self) -> torch.Tensor | None:
         """The gradients' total norm before the last clipping, on the device; None before there was one."""
         return self._stepper.grad_norm
+
+    @property
+    def skipped_steps(self) -> int:
+        """Optimizer steps that loss scaling skipped because a gradient overflowed in fp16."""
+        return self._stepper.loss_scale.skipped
+
+    @property
+    def loss_scale(self) -> float:
+        """What losses are multiplied by in fp16, 1 in other precisions. The host waits for the device."""
+        return self.precision.scaler.get_scale()
+
+    @property
+    def precision_share(self) -> float | None:
+        """The share, from 0 to 1, of the first step's matrix products and convolutions in bf16 or fp16.
+
+        None before the first step, in fp32, and where everything is compiled.
+        """
+        return self._stepper.share.value if self._stepper.share is not None else None
 
     # --- stopping and going on --------------------------------------------------------------------------------------
 
@@ -318,6 +384,10 @@ class Loop:
         """`batch` with its tensors on the loop's device; for batches that do not come from a prepared loader."""
         return move(batch, self.device)
 
+    def autocast(self) -> AbstractContextManager[object]:
+        """The loop's precision outside of steps, for methods other than a model's forward. No longer than one call."""
+        return self.precision.autocast()
+
     def unwrap(self, model: nn.Module) -> nn.Module:
         """The model as it was given to `prepare`: for its attributes and its state."""
         return distributed.unwrap(model)
@@ -341,8 +411,9 @@ class _Current:
         self._step = step
 
     def __enter__(self) -> Step:
+        entered = self._step.__enter__()
         self._loop._step = self._step
-        return self._step.__enter__()
+        return entered
 
     def __exit__(self, *error: Any) -> None:
         self._loop._step = None

@@ -1,70 +1,112 @@
-"""Means of what is logged, kept on the device and read rarely, because reading makes the host wait for the GPU."""
+"""Means of what is logged. Numbers on a GPU are read later: reading at once makes the host wait for the device."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import torch
 
+from flatout.errors import UsageError
 from flatout.loop.distributed import Ranks
-
-FOLD_AFTER = 64  # values kept as they are before they are added up in one kernel
+from flatout.loop.later import Later
 
 
 class Metrics:
-    """Weighted running means by name."""
+    """Weighted running means by name. Memory does not grow with the number of values."""
 
     def __init__(self, device: torch.device, ranks: Ranks) -> None:
         self._device = device
         self._ranks = ranks
-        self._waiting: dict[str, list[tuple[torch.Tensor, float]]] = {}
-        self._sums: dict[str, torch.Tensor] = {}  # name -> [sum of weight * value, sum of weights], float64
+        self._later: dict[str, Later] = {}
+        self._sums: dict[str, list[float]] = {}  # name -> [sum of weight * value, sum of weights], in double precision
+        self._in_evaluation: dict[str, bool] = {}
 
-    def add(self, name: str, value: Any, weight: float) -> None:
-        """Take in a value: a number, or a tensor (its mean is taken). Never waits for the device."""
-        if weight == 0:
-            return  # a repeated batch, which may hold anything
-        value = value.detach() if isinstance(value, torch.Tensor) else torch.tensor(value, device=self._device)
-        waiting = self._waiting.setdefault(name, [])
-        waiting.append((value.float().mean(), weight))
-        if len(waiting) >= FOLD_AFTER:
-            self._fold(name)
+    def add(self, name: str, value: Any, samples: int | None, *, evaluating: bool = False) -> None:
+        """Take in a value. Never waits for the device.
 
-    def _fold(self, name: str) -> None:
-        waiting = self._waiting.pop(name, [])
-        if not waiting:
+        A number or a tensor of one element counts for `samples` samples (None: 1). Of a tensor with more elements each
+        counts as one, unless no sample of the batch counts.
+        """
+        if self._in_evaluation.setdefault(name, evaluating) != evaluating:
+            raise UsageError(
+                f"loop.log({name}=...): holds values of training and of evaluation since the last loop.metrics(); read "
+                f"metrics() before the evaluation, or give it a name of its own (eval_{name}=...)"
+            )
+        tensor = _tensor(name, value)
+        count = tensor.numel()
+        weight = float(1 if samples is None else samples) if tensor.dim() == 0 or count == 1 else float(count)
+        if count == 0 or samples == 0:
             return
-        kind = torch.float32 if self._device.type == "mps" else torch.float64
-        values = torch.stack([value for value, _ in waiting]).to(kind)
-        weights = torch.tensor([weight for _, weight in waiting], dtype=kind, device=self._device)
-        sums = torch.stack([(values * weights).sum(), weights.sum()])
-        self._sums[name] = self._sums[name] + sums if name in self._sums else sums
+        wide = torch.float32 if tensor.device.type == "mps" else torch.float64
+        mean = tensor.to(wide).mean()
+        if readable(tensor):
+            self._take(name, mean.item(), weight)
+            return
+        later = self._later.setdefault(name, Later())
+        later.add(mean, weight)
+        for number, its_weight in later.arrived():
+            self._take(name, number, its_weight)
+
+    def _take(self, name: str, value: float, weight: float) -> None:
+        sums = self._sums.setdefault(name, [0.0, 0.0])
+        sums[0] += value * weight
+        sums[1] += weight
 
     def read(self) -> dict[str, float]:
-        """The means since the last reading, over all ranks. Waits for the device once."""
-        for name in list(self._waiting):
-            self._fold(name)
-        names = sorted({name for told in self._ranks.gather(list(self._sums)) for name in told})
-        if not names:
-            return {}
-        kind = torch.float32 if self._device.type == "mps" else torch.float64
-        nothing = torch.zeros(2, dtype=kind, device=self._device)  # a rank that had no batch takes part too
-        sums = self._ranks.sum(torch.stack([self._sums.get(name, nothing) for name in names]), self._device)
+        """The means since the last reading, over all ranks, in the order of logging. Waits for the device."""
+        self._settle()
+        everywhere: dict[str, list[float]] = {}
+        for name, (total, weight) in self._of_all_ranks():
+            sums = everywhere.setdefault(name, [0.0, 0.0])
+            sums[0] += total
+            sums[1] += weight
         self._sums.clear()
-        return {name: total / weight for name, (total, weight) in zip(names, sums.tolist())}
+        self._in_evaluation.clear()
+        return {name: total / weight for name, (total, weight) in everywhere.items()}
+
+    def _settle(self) -> None:
+        for name, later in self._later.items():
+            for number, weight in later.all():
+                self._take(name, number, weight)
+        self._later.clear()
 
     def state_dict(self) -> dict[str, Any]:
-        """What was taken in since the last reading, to the last bit: also what is not added up yet."""
-        waiting = {
-            name: {"values": torch.stack([value for value, _ in pairs]), "weights": [weight for _, weight in pairs]}
-            for name, pairs in self._waiting.items()
-        }
-        return {"waiting": waiting, "sums": dict(self._sums)}
+        """What was taken in since the last reading, to the last bit. Waits for the device."""
+        self._settle()
+        return {"sums": dict(self._sums), "in_evaluation": dict(self._in_evaluation)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from `state`, forgetting what is here."""
-        self._waiting = {
-            name: list(zip(pairs["values"].to(self._device).unbind(), pairs["weights"], strict=True))
-            for name, pairs in state["waiting"].items()
-        }
-        self._sums = {name: sums.to(self._device, copy=True) for name, sums in state["sums"].items()}
+        self._later.clear()
+        self._sums = {name: list(sums) for name, sums in state["sums"].items()}
+        self._in_evaluation = dict(state["in_evaluation"])
+
+    def _of_all_ranks(self) -> Iterator[tuple[str, list[float]]]:
+        # As objects, because a rank may have logged a name that another has not.
+        for sums in self._ranks.gather(self._sums):
+            yield from sums.items()
+
+
+def readable(tensor: torch.Tensor) -> bool:
+    """Whether its value can be read without waiting for it."""
+    return tensor.device.type == "cpu"
+
+
+def _tensor(name: str, value: Any) -> torch.Tensor:
+    """`value` as a tensor without its graph, where it lies."""
+    tensor = None
+    if isinstance(value, torch.Tensor):
+        tensor = value.detach()
+    elif isinstance(value, bool | int | float):
+        tensor = torch.tensor(value, dtype=torch.float64)
+    elif type(value).__module__ == "numpy":
+        with suppress(TypeError, ValueError):
+            tensor = torch.as_tensor(value) if value.ndim else torch.tensor(value.item(), dtype=torch.float64)
+    if tensor is None or tensor.is_complex():
+        raise UsageError(
+            f"loop.log({name}=...): takes numbers and tensors of real numbers, not a {type(value).__name__}"
+            + (f" of {tensor.dtype}" if tensor is not None else "")
+        )
+    return tensor

@@ -80,8 +80,12 @@ class Pass:
                 if self._marks:
                     self._take_mark()
                 self._ahead.fill()
-        except BaseException:
-            self.close()
+        except BaseException as error:
+            try:
+                if isinstance(error, StopIteration):
+                    self._cursor.read(self._place)
+            finally:
+                self.close()
             raise
         self._cursor.announce(self._place, Batch(self.handed, samples, self._is_last(), self.feed.plan))
         self.handed += 1

@@ -119,6 +119,7 @@ class Saver:
             self._make(request, place)
 
     def _make(self, request: Request, place: str) -> None:
+        self._state.stepper.settle()  # weights that have become NaN are not saved
         ranks, fault = self._state.ranks, self._writer.finish()
         content: dict[str, Any] = {}
         try:

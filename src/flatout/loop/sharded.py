@@ -53,6 +53,16 @@ def is_sharded(model: nn.Module) -> bool:
     return any(kind.__name__ == "FSDPModule" for kind in type(model).__mro__)
 
 
+def reshard(model: nn.Module) -> None:
+    """After forward passes that no backward pass follows: nothing of the model is whole any more.
+
+    The root's weights would stay so, and its `parameters()` would be others than those that the optimizer holds.
+    """
+    for module in model.modules():
+        if is_sharded(module):
+            module.reshard()  # type: ignore[operator]
+
+
 def blocks(model: nn.Module) -> list[nn.Module]:
     """The modules of `model` to be sharded one by one, in order."""
     uses = Counter(id(p) for module in _distinct(model) for p in module.parameters(recurse=False))

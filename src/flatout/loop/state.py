@@ -187,7 +187,7 @@ class State:
         if content["ranks"] == self.ranks.count:
             return dict(of_ranks[self.ranks.rank])
         rng = of_ranks[self.ranks.rank]["rng"] if self.ranks.rank < content["ranks"] else None
-        return {**of_ranks[0], "rng": rng, "metrics": {"waiting": {}, "sums": {}}}
+        return {**of_ranks[0], "rng": rng, "metrics": {"sums": {}, "in_evaluation": {}}}
 
     def _load_kept(self, name: str, thing: Any, state: Any) -> None:
         if isinstance(thing, nn.Module):

@@ -1,30 +1,72 @@
-"""From micro-batches to optimizer steps: the windows, the scaled backward pass, the end of a window."""
+"""From micro-batches to optimizer steps: the windows of a set of optimizers, and what happens at a window's end."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from flatout.errors import TrainingError, UsageError
+from flatout.errors import UsageError
 from flatout.loop import distributed, gradients
 from flatout.loop.accumulate import Window, window_length
 from flatout.loop.cursor import Cursor
 from flatout.loop.distributed import Ranks
+from flatout.loop.losses import NaNWatch, Where
 from flatout.loop.precision import Precision
-from flatout.loop.ranks import is_loss_of_peer, lost
+from flatout.loop.scaling import LossScale
 from flatout.loop.settings import Settings
+from flatout.loop.share import Share
+
+LAST_WINDOW = {
+    "step": "it is stepped with its own weight",
+    "carry": "the next epoch goes on with it",
+    "drop": "its gradients are dropped",
+}
+
+
+def bring_state(optimizer: Optimizer) -> None:
+    """The optimizer's state to where its parameters are: it was loaded before the model was moved by `prepare`."""
+    held = ((p, value) for p, state in optimizer.state.items() for value in state.values())
+    if any(isinstance(v, torch.Tensor) and v.dim() > 0 and v.device != p.device for p, v in held):
+        optimizer.load_state_dict(optimizer.state_dict())
+
+
+def _key(optimizers: Sequence[Optimizer]) -> tuple[int, ...]:
+    return tuple(id(o) for o in optimizers)
+
+
+@dataclass
+class Opened:
+    """A window that is being filled, and where and at which loss scale it was opened."""
+
+    window: Window
+    optimizers: Sequence[Optimizer]
+    of_pass: object | None
+    first_batch: int
+    loss_scale: torch.Tensor | None
+    scale_updates: int
+
+    @property
+    def next_batch(self) -> int:
+        """The batch that it expects next."""
+        return self.first_batch + self.window.count
 
 
 class Stepper:
-    """Opens, fills and closes the windows of a set of optimizers."""
+    """Opens, fills and closes the windows of sets of optimizers."""
 
     def __init__(
-        self, settings: Settings, precision: Precision, device: torch.device, ranks: Ranks, cursor: Cursor
+        self,
+        settings: Settings,
+        precision: Precision,
+        device: torch.device,
+        ranks: Ranks,
+        cursor: Cursor,
+        say: Callable[[str], None] = lambda message: None,
     ) -> None:
         self.settings = settings
         self.precision = precision
@@ -35,51 +77,80 @@ class Stepper:
         self.optimizers: list[Optimizer] = []
         self.schedulers: list[Any] = []
         self.optimizer_steps = 0
+        self.micro_batches = 0
+        self.cuda_graphs = False
         self.grad_norm: torch.Tensor | None = None
-        self._windows: dict[tuple[int, ...], Window] = {}
+        self.loss_scale = LossScale(precision.scaler, device, say)
+        self.nan_watch = NaNWatch() if settings.nan == "raise" else None
+        self.share = Share(precision.mode) if precision.dtype is not None else None
+        self._say = say
+        self._opened: dict[tuple[int, ...], Opened] = {}
         self._checked: set[int] = set()
-        self._stepped: set[int] = set()
+        self._told_last_window = settings.accumulate == 1
+        self._told_share = self.share is None
+        cursor.when_read.append(self._end_pass)
 
     @property
     def between_windows(self) -> bool:
         """No gradients are waiting for their window's end: the moment to save."""
-        return not self._windows
+        return not self._opened
+
+    @property
+    def where(self) -> Where:
+        """The micro-batch in hand."""
+        batch = self.cursor.batch
+        return Where(self.cursor.epoch, batch.number if batch else None, self.micro_batches)
 
     def state_dict(self) -> dict[str, Any]:
-        """What the next steps depend on, between windows."""
-        return {"optimizer_steps": self.optimizer_steps, "grad_norm": self.grad_norm}
+        """What is counted and shown, between windows."""
+        return {
+            "optimizer_steps": self.optimizer_steps,
+            "micro_batches": self.micro_batches,
+            "skipped_steps": self.loss_scale.skipped,
+            "grad_norm": self.grad_norm,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from `state`, which is from between windows as well."""
         norm = state["grad_norm"]
         self.optimizer_steps = state["optimizer_steps"]
+        self.micro_batches = state["micro_batches"]
+        self.loss_scale.skipped = state["skipped_steps"]
         self.grad_norm = None if norm is None else norm.to(self.device, copy=True)
 
     def add_optimizer(self, optimizer: Optimizer) -> None:
-        """Take in an optimizer, and notice whether its steps are really taken (a scaler may skip them)."""
+        """Take in an optimizer."""
         self.optimizers.append(optimizer)
-        optimizer.register_step_post_hook(lambda stepped, *_: self._stepped.add(id(stepped)))
+        self.loss_scale.watch(optimizer)
 
-    def window(self, optimizers: Sequence[Optimizer]) -> Window:
+    def window(self, optimizers: Sequence[Optimizer]) -> Opened:
         """The window that these optimizers are in; a new one where they are in none."""
-        key = tuple(id(o) for o in optimizers)
-        if key not in self._windows:
-            self._windows[key] = self._open()
-        return self._windows[key]
+        self._check(optimizers)
+        batch, key = self.cursor.batch, _key(optimizers)
+        if key in self._opened and batch is not None and self._opened[key].of_pass is not self.cursor.of_pass:
+            self._cut_short(self._opened[key])  # the loop over the loader was left by `break`
+        if key not in self._opened:
+            gradients.forget(optimizers)  # what backward passes outside of the loop have left
+            self._opened[key] = self._open(optimizers)
+        return self._opened[key]
 
-    def _open(self) -> Window:
+    def _open(self, optimizers: Sequence[Optimizer]) -> Opened:
         batch, carry = self.cursor.batch, self.settings.last_window == "carry"
         plan = batch.plan if batch else None
         start = batch.number if batch else 0
         length = window_length(self.settings.accumulate, start, plan.batches if plan else None, carry=carry)
+        if length < self.settings.accumulate:
+            self._tell_last_window(length)
         inside = plan is not None and start + length <= plan.batches
         planned = sum(plan.total_in(start + i) for i in range(length)) if plan and inside else None
-        return Window(
+        window = Window(
             length,
             planned=planned,
             ranks=self.ranks.count,
             sum_over_ranks=lambda value: self.ranks.sum(value, self.device),
         )
+        scale = self.loss_scale
+        return Opened(window, optimizers, self.cursor.of_pass, start, scale.current, scale.updates)
 
     def closes(self, window: Window) -> bool:
         """Whether the micro-batch that is about to start is the window's last."""
@@ -87,108 +158,116 @@ class Stepper:
         ends = batch is not None and batch.last and self.settings.last_window != "carry"
         return ends or window.count + 1 >= window.length
 
+    def _check(self, optimizers: Sequence[Optimizer]) -> None:
+        new = [o for o in optimizers if id(o) not in self._checked]
+        if not new:
+            return
+        for optimizer in new:
+            if not any(optimizer is prepared for prepared in self.optimizers):
+                raise UsageError(
+                    f"loop.step({type(optimizer).__name__}): this optimizer was not prepared; pass it through "
+                    "loop.prepare first"
+                )
+        for scheduler in self.schedulers:
+            if not any(scheduler.optimizer is prepared for prepared in self.optimizers):
+                raise UsageError(
+                    f"loop.step(): the optimizer of the prepared {type(scheduler).__name__} was not prepared, so the "
+                    "schedule would never step; pass it through loop.prepare as well"
+                )
+        gradients.check_owners(new, self.models, self.device)
+        for optimizer in new:
+            bring_state(optimizer)
+
+    def look_at(self, loss: torch.Tensor) -> None:
+        """Before the backward pass of `loss`: whether it is a number, and in which precision it came about."""
+        if self.nan_watch is not None:
+            self.nan_watch.see(loss.detach(), self.where)
+        if not self._told_share and self.share is not None:
+            self.share.count(loss)
+
     def close(self, optimizers: Sequence[Optimizer]) -> None:
         """The window's end: correct, clip, step, forget the gradients, step the schedulers."""
-        window = self._windows.pop(tuple(id(o) for o in optimizers))
-        if self.settings.last_window == "drop" and window.count < self.settings.accumulate:
-            for optimizer in optimizers:
-                optimizer.zero_grad(set_to_none=True)
+        opened = self._opened.pop(_key(optimizers))
+        if self.settings.last_window == "drop" and opened.window.count < self.settings.accumulate:
+            gradients.forget(optimizers)
             return
-        if self.ranks.count > 1:
-            distributed.check_exchanged(self.models, lambda: gradients.parameters(optimizers))
-        scaler, first = self.precision.scaler, [o for o in optimizers if id(o) not in self._checked]
-        if first:
-            gradients.check_first(first, self.device)
-            self._checked.update(id(o) for o in first)
-        correction = window.correction()
-        if correction is not None:
-            gradients.multiply(optimizers, correction)
+        self._first_time(optimizers)
+        for factor in (
+            opened.window.correction(),
+            self.loss_scale.factor_since(opened.loss_scale, opened.scale_updates),
+        ):
+            if factor is not None:
+                gradients.multiply(optimizers, factor)
         if self.settings.clip_norm is not None:
-            for optimizer in optimizers:
-                scaler.unscale_(optimizer)
+            self.loss_scale.unscale(optimizers)
             self.grad_norm = gradients.clip(optimizers, self.settings.clip_norm)
-        self._stepped.clear()
-        for optimizer in optimizers:
-            scaler.step(optimizer)
-        scaler.update()
-        for optimizer in optimizers:
-            optimizer.zero_grad(set_to_none=True)
-        if self._stepped:
+        stepped = self.loss_scale.step(optimizers)
+        gradients.forget(optimizers)
+        if stepped:
             self.optimizer_steps += 1
             if self.settings.schedule == "step":
                 for scheduler in self.schedulers:
-                    if id(scheduler.optimizer) in self._stepped:
+                    if any(scheduler.optimizer is optimizer for optimizer in stepped):
                         scheduler.step()
+        if not self._told_share and self.share is not None:
+            self._told_share = True
+            self._say(str(self.share))
+
+    def _first_time(self, optimizers: Sequence[Optimizer]) -> None:
+        first = [o for o in optimizers if id(o) not in self._checked]
+        if not first:
+            return
+        missing = gradients.check_first(first)
+        self._checked.update(id(o) for o in first)
+        if missing:
+            names = {id(p): name for model in self.models for name, p in model.named_parameters()}
+            some = ", ".join(names[id(p)] for p in missing[:3]) + (", ..." if len(missing) > 3 else "")
+            self._say(f"{len(missing)} parameters got no gradient in the first step and do not train in it: {some}")
+
+    def cut_short(self) -> None:
+        """Close the windows that the end of an epoch, or of a loop over a loader, has cut short."""
+        for opened in list(self._opened.values()):
+            self._cut_short(opened)
+
+    def _cut_short(self, opened: Opened) -> None:
+        if self.settings.last_window == "carry":
+            return
+        if opened.window.count == 0:
+            self.forget(opened.optimizers)
+            return
+        self._tell_last_window(opened.window.count)
+        if self.settings.last_window == "step":
+            gradients.exchange(opened.optimizers, self.ranks, self.device)
+        self.close(opened.optimizers)
+
+    def _end_pass(self, of_pass: object) -> None:
+        for opened in list(self._opened.values()):
+            if opened.of_pass is of_pass:
+                self._cut_short(opened)
 
     def end_epoch(self) -> None:
-        """What is due after an epoch: schedulers that step by epochs."""
+        """What is due after an epoch: a window cut short, schedulers that step by epochs, a look at the losses."""
+        self.cut_short()
         if self.settings.schedule == "epoch":
             for scheduler in self.schedulers:
                 scheduler.step()
+        self.settle()
+
+    def settle(self) -> None:
+        """Look at all losses so far. Waits for the device."""
+        if self.nan_watch is not None:
+            self.nan_watch.settle(self.where)
 
     def forget(self, optimizers: Sequence[Optimizer]) -> None:
         """Give a window up, gradients and all: an exception came out of it."""
-        self._windows.pop(tuple(id(o) for o in optimizers), None)
-        for optimizer in optimizers:
-            optimizer.zero_grad(set_to_none=True)
+        self._opened.pop(_key(optimizers), None)
+        gradients.forget(optimizers)
         distributed.reset(self.models)
 
-
-class Step:
-    """One micro-batch: what `loop.step()` gives to `with`."""
-
-    def __init__(self, stepper: Stepper, optimizers: Sequence[Optimizer], samples: int | None) -> None:
-        self._stepper = stepper
-        self._optimizers = optimizers
-        self._samples = samples
-        self._contexts = ExitStack()
-        self._scale: Any = None
-        self._window: Window | None = None
-        self._closes = False
-
-    def __enter__(self) -> Step:
-        stepper = self._stepper
-        self._window = stepper.window(self._optimizers)
-        self._closes = stepper.closes(self._window)
-        if not self._closes:
-            self._contexts.enter_context(distributed.without_exchange(stepper.models))
-        self._contexts.enter_context(stepper.precision.autocast())
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
-        self._contexts.close()
-        if kind is not None:
-            self._stepper.forget(self._optimizers)
-            ranks = self._stepper.ranks
-            if ranks.count > 1 and error is not None and is_loss_of_peer(error):
-                raise lost(ranks.rank, "loop.step", error) from error
-        elif self._scale is None:
-            raise UsageError(
-                "loop.step(): the block ended without loop.backward(loss); every step needs one (leave the `with` "
-                "block out for a batch that is to be skipped)"
+    def _tell_last_window(self, count: int) -> None:
+        if not self._told_last_window:
+            self._told_last_window = True
+            self._say(
+                f"an epoch's last window holds {count} of {self.settings.accumulate} micro-batches: "
+                f"{LAST_WINDOW[self.settings.last_window]} (Loop(last_window={self.settings.last_window!r}))"
             )
-        elif self._closes:
-            self._stepper.close(self._optimizers)
-
-    def backward(self, loss: torch.Tensor, weight: Any, reduction: str) -> torch.Tensor:
-        """See `Loop.backward`."""
-        assert self._window is not None
-        if self._scale is None:
-            counted: Any = self._samples if weight is None else weight
-            if self._samples == 0:  # repeated samples, so that this rank takes part in the exchange
-                counted = counted * 0
-            self._scale = self._window.scale(counted, planned=weight is None)
-        stepper = self._stepper
-        detached = loss.detach()
-        if stepper.settings.nan == "raise" and stepper.device.type == "cpu" and bool(detached.isnan().any()):
-            raise TrainingError(
-                f"loop.backward(loss): the loss is NaN in epoch {stepper.cursor.epoch}"
-                + (f", batch {stepper.cursor.batch.number}" if stepper.cursor.batch else "")
-                + "; a lower learning rate, loop clipping (clip_norm) or a look at this batch may help; "
-                "Loop(nan='ignore') goes on"
-            )
-        scale = self._scale / weight if reduction == "sum" else self._scale
-        scaled = loss if isinstance(scale, int | float) and scale == 1 else loss * scale
-        with stepper.precision.no_autocast():
-            stepper.precision.scaler.scale(scaled).backward()
-        return detached
