@@ -23,17 +23,23 @@ ALL ?=
 
 VISION_PACKAGES = "torch==2.14.1" "torchvision==0.29.1" timm peft
 OLDEST_PACKAGES = "torch==2.6.0" "numpy<2.3"
+# The newest of the libraries that Loop is held against; the page says which they were.
+PARITY_PACKAGES = "accelerate==1.15.0" "lightning==2.6.6"
+# `make cost SECONDS=3` for a look; a minute a run is what the page shows.
+SECONDS ?= 60
 # What must hold on the oldest PyTorch: not the scripts, whose libraries (transformers) may ask for a newer one, and not
 # the pages, which show what the pinned PyTorch gives.
 OLDEST_TESTS = tests --ignore=tests/test_scripts.py --ignore=tests/test_docs.py
 
-.PHONY: help demo test test-vision test-oldest accuracy clean
+.PHONY: help demo test test-vision test-oldest accuracy parity cost clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
 	@echo 'make test-vision   the suite with torch 2.14.1 and torchvision 0.29.1, in .venv-vision (several GB)'
 	@echo 'make test-oldest   the core of the suite with torch 2.6.0, in .venv-oldest (several GB)'
 	@echo 'make accuracy      scores predictions against published measurements, in .venv-vision; ALL=1 for every row'
+	@echo 'make parity        the traps of training loops beside Accelerate and Fabric, in .venv-parity; writes docs/loop-parity.md'
+	@echo 'make cost          time and memory of Loop against the plain loop (an hour on an idle machine), in .venv-parity'
 	@echo 'make clean         removes environments, caches and build outputs'
 
 demo: .venv/.installed-demo
@@ -55,14 +61,20 @@ test-oldest: .venv-oldest/.installed
 accuracy: .venv-vision/.installed .venv-vision/timm-0.6.7/.installed
 	.venv-vision/bin/python benchmarks/accuracy/run.py --timm-folder .venv-vision/timm-0.6.7 $(if $(ALL),--all)
 
+parity: .venv-parity/.installed
+	.venv-parity/bin/python benchmarks/parity/traps.py --json benchmarks/results/parity.json --page docs/loop-parity.md
+
+cost: .venv-parity/.installed
+	.venv-parity/bin/python benchmarks/parity/cost.py --seconds $(SECONDS) --json benchmarks/results/loop_cost.json --page docs/loop-parity.md
+
 clean:
-	rm -rf .venv .venv-vision .venv-oldest build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-vision .venv-oldest .venv-parity build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- environments ---------------------------------------------------------------------------------------------------
 
 # --clear: an environment whose Python is missing was left half made.
-.venv/bin/python .venv-vision/bin/python .venv-oldest/bin/python:
+.venv/bin/python .venv-vision/bin/python .venv-oldest/bin/python .venv-parity/bin/python:
 	@if [ -z "$(PYTHON)" ]; then \
 		echo "make: no Python 3.10 or newer with the venv module was found (tried python3, python3.10 to python3.14)."; \
 		echo "      Install one (Debian, Ubuntu: apt install python3-venv), or name it: make PYTHON=/path/to/python3"; \
@@ -95,4 +107,9 @@ clean:
 .venv-oldest/.installed: pyproject.toml Makefile | .venv-oldest/bin/python
 	.venv-oldest/bin/python -m pip install $(PIP_ARGS) $(OLDEST_PACKAGES)
 	.venv-oldest/bin/python -m pip install $(PIP_ARGS) -e ".[test]" $(OLDEST_PACKAGES)
+	touch $@
+
+.venv-parity/.installed: pyproject.toml Makefile | .venv-parity/bin/python
+	.venv-parity/bin/python -m pip install $(PIP_ARGS) "torch==2.13.0"
+	.venv-parity/bin/python -m pip install $(PIP_ARGS) -e . $(PARITY_PACKAGES)
 	touch $@

@@ -239,29 +239,6 @@ def two_models_that_take_turns_equal_one_process() -> None:
     assert close(whole(second), whole(rivals[1]))
 
 
-@case
-def a_step_in_parts_after_one_rank_ran_out_of_memory() -> None:
-    x, y = data(24)
-    loop = flatout.Loop(device="cpu", quiet=True)
-    model = net()
-    model, _ = loop.prepare(model, torch.optim.SGD(model.parameters(), lr=0.05))
-    size = 24 // loop.ranks.count
-    own = slice(size * loop.ranks.rank, size * loop.ranks.rank + size)
-
-    def compute(part: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        if loop.ranks.rank == 1 and len(part[0]) > 3:
-            raise torch.OutOfMemoryError("injected")
-        return cross_entropy(model(part[0]), part[1])
-
-    for _ in range(2):
-        loop.step_in_parts((x[own], y[own]), compute)
-    rival = plain(net(), ddp=False, samples=24, batch_size=size)
-    assert close(whole(model), whole(rival))
-    with loop.step(samples=size):  # and on with whole steps
-        loop.backward(cross_entropy(model(x[own]), y[own]))
-    assert all(equal(whole(model), theirs) for theirs in loop.ranks.gather(whole(model)))
-
-
 class Numbers(IterableDataset):
     def __init__(self, samples: int) -> None:
         self.samples = samples
@@ -691,8 +668,9 @@ def exchanges() -> None:
 @case
 def prepare_refuses() -> None:
     loop = flatout.Loop(device="cpu", quiet=True)
-    wrapped = DistributedDataParallel(net())
-    assert "already; pass the plain one" in raised(UsageError, lambda: loop.prepare(wrapped))
+    model = loop.prepare(net())
+    assert "it is prepared already" in raised(UsageError, lambda: loop.prepare(model))
+    assert "already; pass the plain one" in raised(UsageError, lambda: loop.prepare(DistributedDataParallel(net())))
     other = nn.Linear(2, 2 + loop.ranks.rank)
     assert "not the same everywhere" in raised(UsageError, lambda: loop.prepare(other))
     norm = net(norm=True)
@@ -717,6 +695,97 @@ def a_frozen_part_is_allowed() -> None:
             with loop.step(samples=4):
                 loop.backward(model(x[:4]).square().mean())
         assert loop.optimizer_steps == 2
+
+
+def full_gradient_step(part: slice, lr: float) -> list[torch.Tensor]:
+    """What one process makes of these samples in one step."""
+    x, y = data()
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    cross_entropy(model(x[part]), y[part]).backward()
+    optimizer.step()
+    return whole(model)
+
+
+@case
+def running_out_of_memory_on_one_rank_is_a_step_of_all() -> None:
+    """Of 11 samples rank 0 has 5, which fit, and rank 1 has 6, of which 3 do; with and without BatchNorm's buffers."""
+    x, y = data()
+    loop = flatout.Loop(device="cpu", quiet=True, strategy="ddp")
+    model = net()
+    model.register_buffer("kept", torch.ones(3))
+    model, _ = loop.prepare(model, torch.optim.SGD(model.parameters(), lr=0.5))
+    rank, sizes = loop.ranks.rank, []
+
+    def compute(part: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        sizes.append(len(part[0]))
+        out = model(part[0])
+        if rank == 1 and len(part[0]) > 3:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return cross_entropy(out, part[1])
+
+    mine = slice(5 * rank, 5 + 6 * rank)
+    loss = loop.step_in_parts((x[mine], y[mine]), compute)
+    assert sizes == [[5, 2, 3], [6, 3, 3]][rank]
+    assert close(whole(model), full_gradient_step(slice(0, 11), 0.5))
+    assert torch.allclose(loss, cross_entropy(net()(x[mine]), y[mine]))
+    loop.step_in_parts((x[:2], y[:2]), compute)
+    with loop.step(samples=2):  # and an ordinary step afterwards
+        loop.backward(cross_entropy(model(x[:2]), y[:2]))
+    weights = loop.ranks.gather([w.tolist() for w in whole(model)])
+    assert weights[0] == weights[1]
+    assert loop.optimizer_steps == 3
+
+
+@case
+def steps_in_parts_refuse_sharded_models() -> None:
+    if "fsdp" in STRATEGIES:
+        loop = flatout.Loop(device="cpu", quiet=True, strategy="fsdp")
+        model = net()
+        model, _ = loop.prepare(model, torch.optim.SGD(model.parameters(), lr=0.5))
+        told = raised(UsageError, lambda: loop.step_in_parts(data(), lambda part: model(part[0]).sum()))
+        assert "the model is sharded; it works with Loop(strategy='ddp')" in told
+
+
+@case
+def a_window_that_ends_without_its_last_batch_is_exchanged() -> None:
+    """Three global batches of 8, windows of 2; the last is skipped everywhere, or the loop is left before it."""
+    x, y = (tensor[:24] for tensor in data())
+    for strategy in STRATEGIES:
+        for leave in (False, True):
+            loop = flatout.Loop(device="cpu", accumulate=3, quiet=True, strategy=strategy)
+            model = net()
+            loader = DataLoader(TensorDataset(x, y), batch_size=4)
+            model, _, loader = loop.prepare(model, torch.optim.SGD(model.parameters(), lr=0.5), loader)
+            for _ in loop.epochs(1):
+                for i, (part_x, part_y) in enumerate(loader):
+                    if i == 2:
+                        if leave:
+                            break
+                        continue
+                    with loop.step():
+                        loop.backward(cross_entropy(model(part_x), part_y))
+            assert loop.optimizer_steps == 1, (strategy, leave)
+            assert close(whole(model), full_gradient_step(slice(0, 16), 0.5)), (strategy, leave)
+
+
+@case
+def options_of_prepare_with_ddp() -> None:
+    """Recomputed blocks train bit for bit as those that are kept, with dropout, on many ranks too."""
+    results = []
+    for asked in (False, True):
+        loop = flatout.Loop(device="cpu", quiet=True, strategy="ddp", accumulate=2)
+        model = net(dropout=0.2)
+        model, _optimizer = loop.prepare(
+            model, torch.optim.SGD(model.parameters(), lr=0.1), checkpoint_activations=asked, channels_last=True
+        )
+        x, y = data()
+        torch.manual_seed(5)
+        for part in deal(loop, SAMPLES, 4):
+            with loop.step():
+                loop.backward(cross_entropy(model(x[part]), y[part]))
+        results.append(whole(model))
+    assert equal(*results)
 
 
 STRATEGIES = ["ddp", "fsdp"] if hasattr(torch.cpu.Stream, "record_event") else ["ddp"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from flatout import Loop
 from flatout.errors import TrainingError, UsageError
+from flatout.loop.losses import Where
 from flatout.loop.stepping import bring_state
 
 Make = Callable[..., tuple[nn.Module, torch.optim.Optimizer, DataLoader]]
@@ -492,3 +494,71 @@ def test_state_that_was_loaded_before_prepare_moves_along() -> None:
     bring_state(optimizer)
     devices = {name: value.device.type for name, value in optimizer.state[parameter].items()}
     assert devices == {"step": "cpu", "exp_avg": "meta", "exp_avg_sq": "meta"}
+
+
+@pytest.mark.parametrize("when", ["end of the body", "middle"])
+def test_a_schedule_by_epochs_is_resumed_where_it_was(make: Make, tmp_path: Path, when: str) -> None:
+    """A save at the end of an epoch's body comes before the schedule's step: a resume makes up for it."""
+
+    def run(stop: int | None) -> tuple[torch.Tensor, list[float]]:
+        loop = Loop(device="cpu", schedule="epoch", quiet=True)
+        model, optimizer, loader = make()
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+        model, optimizer, loader, _ = loop.prepare(model, optimizer, loader, scheduler)
+        loop.resume(tmp_path)
+        rates = []
+        for epoch in loop.epochs(4):
+            rates.append(optimizer.param_groups[0]["lr"])
+            for i, (x, y) in enumerate(loader):
+                with loop.step():
+                    loop.backward(nn.functional.mse_loss(model(x), y))
+                if stop is not None and when == "middle" and (epoch, i) == (stop, 5):
+                    loop.save(tmp_path)
+                if stop is not None and when == "middle" and (epoch, i) == (stop, 6):
+                    return weights(model), rates
+            if stop == epoch:
+                loop.save(tmp_path)
+                break
+        return weights(model), rates
+
+    whole, all_rates = run(None)
+    run(1)
+    resumed, rates = run(None)
+    assert all_rates == [1e-2, 5e-3, 2.5e-3, 1.25e-3]
+    assert rates == all_rates[2 if when == "end of the body" else 1 :]
+    assert torch.equal(resumed, whole)
+
+
+def test_counts_are_resumed(tmp_path: Path) -> None:
+    def prepared() -> tuple[Loop, nn.Module]:
+        loop = Loop(device="cpu", precision="fp16", quiet=True)
+        model = nn.Linear(4, 1)
+        model, _ = loop.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1))
+        return loop, model
+
+    loop, model = prepared()
+
+    def compute(part: torch.Tensor) -> torch.Tensor:
+        if len(part) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return model(part).float().mean() * factor
+
+    for factor in (1e38, 0.1):
+        loop.step_in_parts(torch.ones(4, 4), compute)
+    loop.save(tmp_path)
+    again, _ = prepared()
+    again.resume(tmp_path)
+    assert (again.skipped_steps, again.optimizer_steps, again.loss_scale) == (1, 1, 32768)
+    assert again._stepper.part_size == 2
+
+
+def test_a_loss_that_was_nan_is_not_saved(tmp_path: Path) -> None:
+    """On a GPU it may not have been noticed yet: saving looks at all losses."""
+    loop = Loop(device="cpu", quiet=True)
+    model = one_weight()
+    model, _ = loop.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    assert loop._stepper.nan_watch is not None
+    loop._stepper.nan_watch.see_later(torch.tensor(float("nan")), Where(0, 3, 4))
+    with pytest.raises(TrainingError, match=r"NaN in epoch 0, batch 3 \(step 4\)"):
+        loop.save(tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -15,6 +15,7 @@ Where nothing weighs anything (texts without a token that counts) the gradients 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -51,19 +52,20 @@ class Window:
         self._expected: Number | None = None
         self._on_plan = True
 
-    def scale(self, weight: Number, *, planned: bool = True, summed: bool = False) -> Number:
+    def scale(self, weight: Number, *, planned: bool = True, summed: bool = False, alike: bool = True) -> Number:
         """Take in a micro-batch of this weight; what its mean loss is to be multiplied by before the backward pass.
 
         `planned` is False for a weight that the loader could not know, such as a number of tokens. `summed`: the loss
-        is the sum over what the weight counts, and not its mean. Ranks average their gradients, hence the factor
-        `ranks`.
+        is the sum over what the weight counts, and not its mean. `alike`: the window's others are expected to weigh
+        the same; where not, a power of two takes the total's place. Ranks average their gradients, hence `ranks`.
         """
         if self._expected is None:
             if planned and self._planned is not None:
                 self._expected = self._planned
             else:
                 self._on_plan = False
-                self._expected = divisor(self._sum_over_ranks(weight) * self.length)
+                guess = self._sum_over_ranks(weight) * self.length
+                self._expected = divisor(guess) if alike or self.length == 1 else power_of_two(guess)
         self._on_plan = self._on_plan and planned
         self.count += 1
         self._weight = self._weight + weight
@@ -81,6 +83,18 @@ class Window:
 def divisor(total: Number) -> Number:
     """`total`, or 1 for 0. Without a branch: a tensor is not read."""
     return total + (total == 0)
+
+
+def power_of_two(value: Number) -> Number:
+    """A power of two near `value`: to multiply and divide by it costs no digit.
+
+    So a window whose total is known only at its end comes out as the sum of all losses, divided once, bit for bit.
+    """
+    if hasattr(value, "frexp"):  # a tensor: not read, the host need not wait
+        _, exponent = (value * 1.0).frexp()
+        return (value * 0 + 1.0).ldexp(exponent)
+    _, exponent = math.frexp(value)
+    return 2**exponent if exponent >= 0 else 0.5**-exponent
 
 
 def window_length(accumulate: int, batch: int, batches: int | None, *, carry: bool = False) -> int:

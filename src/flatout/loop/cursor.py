@@ -31,9 +31,9 @@ class Cursor:
 
     `batch` is None outside a loop over a prepared loader. `even`: an evaluation gives every rank equally many batches,
     with repeats that count for nothing; else no sample is handed out twice and a rank may have a batch less.
-    `when_read` are told of a pass that is read to its end, while its last batch is still in hand.
     `outermost` and `first` are of the pass that asked last for a batch: whether no other pass was under way when it
-    began, and whether it had no batch yet.
+    began, and whether it had no batch yet. `when_read` are told of a pass that is read to its end, while its last batch
+    is still in hand.
     """
 
     epoch: int = 0

@@ -61,16 +61,13 @@ class SetAside:
 
 
 def exchange(optimizers: Iterable[Optimizer], ranks: Ranks, device: torch.device) -> None:
-    """Average gradients over the ranks that no backward pass has exchanged.
+    """Average gradients over the ranks that no backward pass has exchanged. Every backward pass exchanges sharded ones.
 
-    A parameter without a gradient on all ranks keeps none; one that lacks it on some counts as zero there. Sharded
-    gradients are left alone: every backward pass exchanges those.
+    A parameter without a gradient on all ranks keeps none; one that lacks it on some counts as zero there.
     """
     if ranks.count == 1:
         return
     everything = [p for p in parameters(optimizers) if p.requires_grad and not hasattr(p, "to_local")]
-    if not everything:
-        return
     held = torch.tensor([p.grad is not None for p in everything], dtype=torch.float32, device=device)
     for parameter, holders in zip(everything, ranks.sum(held, device).tolist()):
         if holders:
@@ -78,9 +75,15 @@ def exchange(optimizers: Iterable[Optimizer], ranks: Ranks, device: torch.device
             parameter.grad = ranks.sum(gradient, device) / ranks.count
 
 
-def check_owners(optimizers: Iterable[Optimizer], models: Iterable[nn.Module], device: torch.device) -> None:
-    """Raises `UsageError` for a parameter on another device, or of a model that was not prepared."""
-    known: set[int] = set()
+def check_owners(
+    optimizers: Iterable[Optimizer], models: Iterable[nn.Module], owned: set[int], device: torch.device
+) -> None:
+    """Raises `UsageError` for a parameter on another device, or of a model that was not prepared.
+
+    `owned`: identities of parameters that the models had when they were prepared. A sharded model does not show them
+    while its weights are whole.
+    """
+    known = set(owned)
     for model in models:
         for name, parameter in model.named_parameters():
             known.add(id(parameter))
@@ -114,7 +117,18 @@ def check_first(optimizers: Iterable[Optimizer]) -> list[torch.nn.Parameter]:
     return missing
 
 
-def clip(optimizers: Iterable[Optimizer], norm: float) -> torch.Tensor:
-    """Scale the gradients down together so that their total norm is at most `norm`. Returns the norm before."""
-    total = torch.nn.utils.clip_grad_norm_(list(parameters(optimizers)), norm)
+def in_models_order(optimizers: Iterable[Optimizer], models: Iterable[nn.Module]) -> list[torch.nn.Parameter]:
+    """Every parameter of the optimizers, once, in the order of `model.parameters()`; those of no model at the end."""
+    own = {id(p): p for p in parameters(optimizers)}
+    ordered = [own.pop(id(p)) for model in models for p in model.parameters() if id(p) in own]
+    return [*ordered, *own.values()]
+
+
+def clip(optimizers: Iterable[Optimizer], norm: float, models: Iterable[nn.Module] = ()) -> torch.Tensor:
+    """Scale the gradients down together so that their total norm is at most `norm`. Returns the norm before.
+
+    In the models' order, not the optimizers' (whose groups part weights from biases): the last digit of a sum depends
+    on it, and plain loops clip `model.parameters()`.
+    """
+    total = torch.nn.utils.clip_grad_norm_(in_models_order(optimizers, models), norm)
     return total.full_tensor() if hasattr(total, "full_tensor") else total  # sharded gradients: a sharded norm

@@ -106,16 +106,18 @@ class Loop:
         For the models: `compile` True, or a mode of torch.compile; `channels_last` lays images out for convolutions;
         `checkpoint_activations` computes the activations of the repeated blocks (True), or of modules of the classes
         named, again in the backward pass instead of keeping them. For the optimizers: `fused` takes their fused kernel.
-        For many processes: `sync_batchnorm` takes BatchNorm's statistics over all processes' batches (on GPUs);
-        `find_unused` allows a step's loss to leave parameters out.
+        For many processes: `sync_batchnorm`: BatchNorm takes its statistics over all processes' batches (on GPUs).
+        `find_unused`: parameters may be left out of the loss of a step.
         """
         options = Options(compile, channels_last, checkpoint_activations, fused, sync_batchnorm, find_unused)
         if self.ranks.count > 1:
             self._decide(things)
-        # Models first: sharding replaces the parameters that optimizers hold.
-        order = sorted(range(len(things)), key=lambda i: not isinstance(things[i], nn.Module))
-        prepared = {i: self._prepare(things[i], options) for i in order}
-        return prepared[0] if len(things) == 1 else tuple(prepared[i] for i in range(len(things)))
+        prepared = list(things)
+        for models in (True, False):  # models first: sharding replaces the parameters that optimizers hold
+            for i, thing in enumerate(things):
+                if isinstance(thing, nn.Module) == models:
+                    prepared[i] = self._prepare(thing, options)
+        return prepared[0] if len(prepared) == 1 else tuple(prepared)
 
     def _decide(self, things: tuple[Any, ...]) -> None:
         """DDP or FSDP, once for all models, at the first that is prepared."""
@@ -174,7 +176,7 @@ class Loop:
             find_unused=options.find_unused,
             inside_step=lambda: self._step is not None,
         )
-        self._stepper.models.append(wrapped)
+        self._stepper.add_model(wrapped)
         self._stepper.cuda_graphs = self._stepper.cuda_graphs or options.uses_cuda_graphs
         return wrapped
 
@@ -186,11 +188,12 @@ class Loop:
             for loader in self._loaders:
                 if hasattr(loader, "set_epoch"):
                     loader.set_epoch(self._cursor.epoch)
+            self._stepper.catch_up(self._cursor.epoch)
             with self._saver.epoch():
                 yield self._cursor.epoch
-            self._stepper.end_epoch()
+                self._stepper.end_epoch(self._cursor.epoch)
             self._cursor.epoch += 1
-            self._saver.between_epochs()
+        self._stepper.catch_up(self._cursor.epoch)
         self._saver.end_epochs()
 
     def step(self, *optimizers: Optimizer, samples: int | None = None) -> AbstractContextManager[Step]:

@@ -54,34 +54,37 @@ class Metrics:
         sums[0] += value * weight
         sums[1] += weight
 
+    def _take_all(self) -> None:
+        for name, later in self._later.items():
+            for number, weight in later.all():
+                self._take(name, number, weight)
+
     def read(self) -> dict[str, float]:
         """The means since the last reading, over all ranks, in the order of logging. Waits for the device."""
-        self._settle()
+        self._take_all()
         everywhere: dict[str, list[float]] = {}
         for name, (total, weight) in self._of_all_ranks():
             sums = everywhere.setdefault(name, [0.0, 0.0])
             sums[0] += total
             sums[1] += weight
         self._sums.clear()
+        self._later.clear()
         self._in_evaluation.clear()
         return {name: total / weight for name, (total, weight) in everywhere.items()}
 
-    def _settle(self) -> None:
-        for name, later in self._later.items():
-            for number, weight in later.all():
-                self._take(name, number, weight)
-        self._later.clear()
-
     def state_dict(self) -> dict[str, Any]:
-        """What was taken in since the last reading, to the last bit. Waits for the device."""
-        self._settle()
-        return {"sums": dict(self._sums), "in_evaluation": dict(self._in_evaluation)}
+        """What was taken in since the last reading. Waits for the device."""
+        self._take_all()
+        return {
+            "sums": {name: list(sums) for name, sums in self._sums.items()},
+            "evaluating": dict(self._in_evaluation),
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from `state`, forgetting what is here."""
         self._later.clear()
         self._sums = {name: list(sums) for name, sums in state["sums"].items()}
-        self._in_evaluation = dict(state["in_evaluation"])
+        self._in_evaluation = dict(state["evaluating"])
 
     def _of_all_ranks(self) -> Iterator[tuple[str, list[float]]]:
         # As objects, because a rank may have logged a name that another has not.

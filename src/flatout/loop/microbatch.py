@@ -48,10 +48,9 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 class Parts:
-    """Steps in parts, and the size of a part that is known to fit. `size` None: the whole batch."""
+    """Steps in parts. The size of a part that is known to fit is kept in the stepper; None: the whole batch."""
 
     def __init__(self, stepper: Stepper, say: Callable[[str], None]) -> None:
-        self.size: int | None = None
         self._stepper = stepper
         self._say = say
 
@@ -69,7 +68,7 @@ class Parts:
         finally:
             others.put_back()
         opened.window.count = 1
-        stepper.close(optimizers)
+        stepper.close(optimizers, by_hand=True)
         return loss
 
     def _fitting(
@@ -79,7 +78,7 @@ class Parts:
         stepper, length = self._stepper, batch_length(batch)
         while True:
             before = _Before(stepper.models, stepper.device)
-            loss, error = self._attempt(split(batch, length, self.size or length), compute, weigh)
+            loss, error = self._attempt(split(batch, length, stepper.part_size or length), compute, weigh)
             if not stepper.ranks.any(error is not None):
                 assert loss is not None
                 gradients.exchange(optimizers, stepper.ranks, stepper.device)
@@ -87,7 +86,7 @@ class Parts:
             gradients.forget(optimizers)
             before.restore()
             longest = max(stepper.ranks.gather(length))
-            size = min(self.size or longest, longest)
+            size = min(stepper.part_size or longest, longest)
             if size <= 1:
                 raise TrainingError(
                     "loop.step_in_parts(batch, compute_loss): a single sample does not fit into memory; smaller or "
@@ -95,8 +94,10 @@ class Parts:
                 ) from error
             del error
             _give_back_memory(stepper.device)
-            self.size = math.ceil(size / 2)
-            self._say(f"out of memory with {size} samples at once: going on with parts of {self.size}, same batch")
+            stepper.part_size = math.ceil(size / 2)
+            self._say(
+                f"out of memory with {size} samples at once: going on with parts of {stepper.part_size}, same batch"
+            )
 
     def _attempt(
         self, parts: Sequence[Any], compute: Compute, weigh: Weigh | None

@@ -14,7 +14,7 @@ from typing import Any
 from flatout.errors import CheckpointError, FlatoutError, UsageError
 from flatout.loop import checkpoint
 from flatout.loop.plain import plain
-from flatout.loop.state import END, FIELDS, MIDDLE, START, State
+from flatout.loop.state import FIELDS, State
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Saver:
         self._waiting: dict[Path, Request] = {}
         self._writer = Writer()
         self._go_on: Callable[[], None] | None = None
-        self._resumed_at = START
+        self._resumed_in_epoch = False
         self._begun: int | None = None  # the newest epoch whose body was begun
         self._in_epochs = False
         self._loops = 0  # over batches, so far in this epoch's body
@@ -58,8 +58,7 @@ class Saver:
         given = {name: plain(value, name, copy=True) for name, value in extra.items()}
         self._waiting[folder] = Request(folder, keep, wait, given)
         if not inside:
-            begun = self._begun == self._state.cursor.epoch
-            self._make_all(END if begun and self._state.trained else START)
+            self._make_all(in_epoch=False)
 
     def at_next(self) -> None:
         """A loop over a prepared loader asks for its next batch, or finds that there is none."""
@@ -69,14 +68,14 @@ class Saver:
         self._loops += cursor.first
         self._go_on_now()
         if self._loops == 1:  # the body that a resume starts again has this loop first
-            self._make_all(MIDDLE)
+            self._make_all(in_epoch=True)
 
     @contextmanager
     def epoch(self) -> Iterator[None]:
         """Around an epoch's body."""
         self._loops, self._in_epochs, self._begun = 0, True, self._state.cursor.epoch
         self._state.trained = False
-        if self._resumed_at != MIDDLE:
+        if not self._resumed_in_epoch:
             self._go_on_now()
         try:
             yield
@@ -90,40 +89,28 @@ class Saver:
             raise
         finally:
             self._in_epochs = False
+        self._make_all(in_epoch=False)
 
-    def between_epochs(self) -> None:
-        """All that an epoch's end brings with it is done."""
-        self._make_all(START)
-
-    def end_epochs(self) -> None:
-        """All epochs are through."""
-        self._go_on_now()
-        if self._waiting:
-            self._say(
-                "loop.save(...): the last window was still open when the epochs ended; what it held is in no step"
-            )
-            self._make_now(START)
-        self.finish()
-
-    def _make_all(self, place: str) -> None:
+    def _make_all(self, *, in_epoch: bool) -> None:
         """Make the saves that wait, if no window is open."""
         if self._waiting and self._state.stepper.between_windows:
-            self._make_now(place)
+            self._make_now(in_epoch)
 
-    def _make_now(self, place: str) -> None:
+    def _make_now(self, in_epoch: bool) -> None:
         if self._go_on is not None:  # nothing has been trained since a resume
             self._go_on()
-            place = self._resumed_at
+            in_epoch = self._resumed_in_epoch
         waiting, self._waiting = list(self._waiting.values()), {}
         for request in waiting:
-            self._make(request, place)
+            self._make(request, in_epoch)
 
-    def _make(self, request: Request, place: str) -> None:
-        self._state.stepper.settle()  # weights that have become NaN are not saved
-        ranks, fault = self._state.ranks, self._writer.finish()
+    def _make(self, request: Request, in_epoch: bool) -> None:
+        ranks, cursor, fault = self._state.ranks, self._state.cursor, self._writer.finish()
+        through = not in_epoch and self._begun == cursor.epoch and self._state.trained
+        epoch = cursor.epoch + through
         content: dict[str, Any] = {}
         try:
-            content = self._state.collect(request.extra, place=place, copy=not request.wait)
+            content = self._state.collect(request.extra, epoch=epoch, in_epoch=in_epoch, copy=not request.wait)
         except FlatoutError as error:
             fault = fault or error
         if ranks.is_first and fault is None:
@@ -133,6 +120,16 @@ class Saver:
         fault = ranks.broadcast(fault)
         if fault is not None:
             raise fault
+
+    def end_epochs(self) -> None:
+        """All epochs are through."""
+        self._go_on_now()
+        if self._waiting:
+            self._say(
+                "loop.save(...): the last window was still open when the epochs ended; what it held is in no step"
+            )
+            self._make_now(in_epoch=False)
+        self.finish()
 
     def finish(self) -> None:
         """Wait for what is being written; its error is raised here, on every rank."""
@@ -172,10 +169,11 @@ class Saver:
         fault = next((one for one in ranks.gather(fault) if one is not None), None)
         if fault is not None:
             raise fault
-        self._go_on = state.restore(content)
-        self._resumed_at = START if content["place"] == END else content["place"]
-        where = f"the {content['place']} of epoch {content['epoch']}"
-        self._say(f"resumed from {path}: at {where}, after {content['steps']} optimizer steps")
+        self._go_on, self._resumed_in_epoch = state.restore(content), content["in_epoch"]
+        place_words = (
+            f"in the middle of epoch {content['epoch']}" if content["in_epoch"] else f"at epoch {content['epoch']}"
+        )
+        self._say(f"resumed from {path}, {place_words}, after {content['steps']} optimizer steps")
         return True
 
     def _go_on_now(self) -> None:

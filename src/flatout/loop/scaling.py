@@ -41,6 +41,14 @@ class LossScale:
         if found is None or not bool(found):
             self._taken.add(id(optimizer))
 
+    def state_dict(self) -> dict[str, Any]:
+        """What is counted here; the scale itself is the scaler's to save."""
+        return {"skipped": self.skipped, "in_a_row": self._in_a_row, "told": self._told}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from `state`."""
+        self.skipped, self._in_a_row, self._told = state["skipped"], state["in_a_row"], state["told"]
+
     @property
     def current(self) -> torch.Tensor | None:
         """The scale, on the device; None where losses are not scaled."""

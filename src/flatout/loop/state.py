@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 import flatout
-from flatout.errors import CheckpointError, UsageError
+from flatout.errors import CheckpointError, FlatoutError, UsageError
 from flatout.loop import distributed, tensors
 from flatout.loop.cursor import Cursor
 from flatout.loop.distributed import Ranks
@@ -27,9 +27,8 @@ from flatout.loop.precision import Precision
 from flatout.loop.seeding import capture_rng, restore_rng
 from flatout.loop.stepping import Stepper
 
-START, MIDDLE, END = "start", "middle", "end"  # of an epoch, where a resume goes on; at its end the body is through
 FIELDS = {
-    *("epoch", "place", "steps", "ranks", "precision", "run", "extra"),
+    *("epoch", "in_epoch", "steps", "ranks", "precision", "run", "extra"),
     *("models", "optimizers", "schedulers", "scaler", "kept", "loaders", "of_ranks"),
 }
 """What a checkpoint holds."""
@@ -58,12 +57,15 @@ class State:
 
     # --- collecting -------------------------------------------------------------------------------------------------
 
-    def collect(self, extra: dict[str, Any], *, place: str, copy: bool) -> dict[str, Any]:
+    def collect(self, extra: dict[str, Any], *, epoch: int, in_epoch: bool, copy: bool) -> dict[str, Any]:
         """The content of a checkpoint; every rank calls it, between windows, and only the first one's is whole.
 
-        `place`: of the epoch. `copy`: see `plain`.
+        `epoch`: the one that a resume goes on with, `in_epoch`: in its middle. `copy`: see `plain`.
         """
-        of_ranks = self.ranks.gather(plain(self._of_this_rank(), "the state of a rank", copy=True))
+        of_ranks = self.ranks.gather(self._of_this_rank())
+        for own in of_ranks:
+            if isinstance(own, FlatoutError):
+                raise own
         models = [distributed.unwrap(model) for model in self.stepper.models]
         if not self.ranks.is_first:
             for sharded in filter(_is_sharded, [*models, *self.kept.values()]):
@@ -87,20 +89,25 @@ class State:
             "run": self.run,
             "ranks": self.ranks.count,
             "precision": self.precision.mode,
-            "epoch": self.cursor.epoch,
-            "place": place,
+            "epoch": epoch,
+            "in_epoch": in_epoch,
             "steps": self.stepper.optimizer_steps,
             **{name: plain(part, name, copy=copy) for name, part in content.items()},
             "of_ranks": of_ranks,
         }
 
-    def _of_this_rank(self) -> dict[str, Any]:
-        return {
-            "rng": capture_rng(self.device),
-            "loaders": [loader.state_dict() for loader in self.loaders],
-            "metrics": self.metrics.state_dict(),
-            "stepper": self.stepper.state_dict(),
-        }
+    def _of_this_rank(self) -> Any:
+        """This rank's part, or why there is none: the others, who wait for it, are to know."""
+        try:
+            own = {
+                "rng": capture_rng(self.device),
+                "loaders": [loader.state_dict() for loader in self.loaders],
+                "metrics": self.metrics.state_dict(),
+                "stepper": self.stepper.state_dict(),
+            }
+            return plain(own, "the state of a rank", copy=True)
+        except FlatoutError as error:
+            return error
 
     # --- putting back -----------------------------------------------------------------------------------------------
 
@@ -120,7 +127,7 @@ class State:
             faults.append(f"kept objects {sorted(content['kept'])} in the checkpoint, {sorted(self.kept)} here")
         if content["precision"] != self.precision.mode:
             faults.append(f"saved in {content['precision']}, and this loop runs in {self.precision.mode}")
-        if content["place"] == MIDDLE:
+        if content["in_epoch"]:
             if content["ranks"] != self.ranks.count:
                 faults.append(
                     f"saved in the middle of an epoch by {content['ranks']} ranks, and there are {self.ranks.count} "
@@ -168,9 +175,6 @@ class State:
         self.extra.clear()
         self.extra.update(plain(content["extra"], "extra", copy=True))
         self.run = content["run"]
-        if content["place"] == END:
-            self.stepper.end_epoch()
-            self.cursor.epoch += 1
 
         def again() -> None:
             self.metrics.load_state_dict(own["metrics"])
@@ -187,7 +191,7 @@ class State:
         if content["ranks"] == self.ranks.count:
             return dict(of_ranks[self.ranks.rank])
         rng = of_ranks[self.ranks.rank]["rng"] if self.ranks.rank < content["ranks"] else None
-        return {**of_ranks[0], "rng": rng, "metrics": {"sums": {}, "in_evaluation": {}}}
+        return {**of_ranks[0], "rng": rng, "metrics": {"sums": {}, "evaluating": {}}}
 
     def _load_kept(self, name: str, thing: Any, state: Any) -> None:
         if isinstance(thing, nn.Module):

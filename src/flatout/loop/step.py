@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 
 from flatout.errors import UsageError
 from flatout.loop import distributed
-from flatout.loop.gradients import SetAside, parameters
+from flatout.loop.gradients import SetAside
 from flatout.loop.losses import check_kind
 from flatout.loop.ranks import is_loss_of_peer, lost
 from flatout.loop.stepping import Opened, Stepper
@@ -50,9 +50,9 @@ class Step:
         self._contexts.close()
         if self._others is not None:
             self._others.put_back()
-        ranks = self._stepper.ranks
         if kind is not None:
             self._stepper.forget(self._optimizers)
+            ranks = self._stepper.ranks
             if ranks.count > 1 and error is not None and is_loss_of_peer(error):
                 raise lost(ranks.rank, "loop.step", error) from error
         elif self._scale is None:
@@ -62,8 +62,6 @@ class Step:
                 "block out for a batch that is to be skipped)"
             )
         elif self._closes:
-            if ranks.count > 1:
-                distributed.check_exchanged(self._stepper.models, lambda: parameters(self._optimizers))
             self._stepper.close(self._optimizers)
 
     def backward(self, loss: torch.Tensor, weight: Any, reduction: str) -> torch.Tensor:
@@ -100,12 +98,13 @@ class Step:
             and self._stepper.cursor.of_pass is opened.of_pass
             and batch.number == opened.next_batch
         )
+        samples = self._samples if self._samples is not None else announced
+        alike = weight is None  # batches of samples mostly are, texts of tokens are not
         if weight is None:
-            weight = next(number for number in (self._samples, announced, 1) if number is not None)
-        if announced != 0:
-            return opened.window.scale(weight, planned=on_plan, summed=summed)
-        # A sample that is only repeated, so that this rank takes part in the exchange, counts for nothing.
-        return opened.window.scale(weight * 0, planned=on_plan, summed=summed) * 0
+            weight = 1 if samples is None else samples
+        if samples == 0:  # samples that were repeated, so that this rank takes part in the exchange
+            return 0 * opened.window.scale(0 * weight, planned=on_plan, summed=summed, alike=alike)
+        return opened.window.scale(weight, planned=on_plan, summed=summed, alike=alike)
 
 
 def _same(weight: Any, first: Any) -> bool:

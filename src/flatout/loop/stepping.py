@@ -78,6 +78,7 @@ class Stepper:
         self.schedulers: list[Any] = []
         self.optimizer_steps = 0
         self.micro_batches = 0
+        self.part_size: int | None = None
         self.cuda_graphs = False
         self.grad_norm: torch.Tensor | None = None
         self.loss_scale = LossScale(precision.scaler, device, say)
@@ -85,6 +86,8 @@ class Stepper:
         self.share = Share(precision.mode) if precision.dtype is not None else None
         self._say = say
         self._opened: dict[tuple[int, ...], Opened] = {}
+        self._scheduled_epochs = 0
+        self._owned: set[int] = set()
         self._checked: set[int] = set()
         self._told_last_window = settings.accumulate == 1
         self._told_share = self.share is None
@@ -101,12 +104,20 @@ class Stepper:
         batch = self.cursor.batch
         return Where(self.cursor.epoch, batch.number if batch else None, self.micro_batches)
 
+    def add_model(self, model: nn.Module) -> None:
+        """Take in a model, as it is trained: wrapped or sharded."""
+        self.models.append(model)
+        self._owned.update(id(p) for p in model.parameters())
+
     def state_dict(self) -> dict[str, Any]:
-        """What is counted and shown, between windows."""
+        """What the next steps depend on, between windows. Raises `TrainingError` if a loss has been NaN."""
+        self.settle()
         return {
             "optimizer_steps": self.optimizer_steps,
             "micro_batches": self.micro_batches,
-            "skipped_steps": self.loss_scale.skipped,
+            "scheduled_epochs": self._scheduled_epochs,
+            "part_size": self.part_size,
+            "loss_scale": self.loss_scale.state_dict(),
             "grad_norm": self.grad_norm,
         }
 
@@ -115,7 +126,9 @@ class Stepper:
         norm = state["grad_norm"]
         self.optimizer_steps = state["optimizer_steps"]
         self.micro_batches = state["micro_batches"]
-        self.loss_scale.skipped = state["skipped_steps"]
+        self._scheduled_epochs = state["scheduled_epochs"]
+        self.part_size = state["part_size"]
+        self.loss_scale.load_state_dict(state["loss_scale"])
         self.grad_norm = None if norm is None else norm.to(self.device, copy=True)
 
     def add_optimizer(self, optimizer: Optimizer) -> None:
@@ -174,7 +187,7 @@ class Stepper:
                     f"loop.step(): the optimizer of the prepared {type(scheduler).__name__} was not prepared, so the "
                     "schedule would never step; pass it through loop.prepare as well"
                 )
-        gradients.check_owners(new, self.models, self.device)
+        gradients.check_owners(new, self.models, self._owned, self.device)
         for optimizer in new:
             bring_state(optimizer)
 
@@ -185,12 +198,17 @@ class Stepper:
         if not self._told_share and self.share is not None:
             self.share.count(loss)
 
-    def close(self, optimizers: Sequence[Optimizer]) -> None:
-        """The window's end: correct, clip, step, forget the gradients, step the schedulers."""
+    def close(self, optimizers: Sequence[Optimizer], *, by_hand: bool = False) -> None:
+        """The window's end: correct, clip, step, forget the gradients, step the schedulers.
+
+        `by_hand`: the ranks have exchanged their gradients already, and no backward pass has.
+        """
         opened = self._opened.pop(_key(optimizers))
         if self.settings.last_window == "drop" and opened.window.count < self.settings.accumulate:
             gradients.forget(optimizers)
             return
+        if self.ranks.count > 1 and not by_hand:
+            distributed.check_exchanged(self.models, lambda: gradients.parameters(optimizers))
         self._first_time(optimizers)
         for factor in (
             opened.window.correction(),
@@ -200,7 +218,7 @@ class Stepper:
                 gradients.multiply(optimizers, factor)
         if self.settings.clip_norm is not None:
             self.loss_scale.unscale(optimizers)
-            self.grad_norm = gradients.clip(optimizers, self.settings.clip_norm)
+            self.grad_norm = gradients.clip(optimizers, self.settings.clip_norm, self.models)
         stepped = self.loss_scale.step(optimizers)
         gradients.forget(optimizers)
         if stepped:
@@ -238,20 +256,28 @@ class Stepper:
         self._tell_last_window(opened.window.count)
         if self.settings.last_window == "step":
             gradients.exchange(opened.optimizers, self.ranks, self.device)
-        self.close(opened.optimizers)
+        self.close(opened.optimizers, by_hand=True)
 
     def _end_pass(self, of_pass: object) -> None:
         for opened in list(self._opened.values()):
             if opened.of_pass is of_pass:
                 self._cut_short(opened)
 
-    def end_epoch(self) -> None:
+    def end_epoch(self, epoch: int) -> None:
         """What is due after an epoch: a window cut short, schedulers that step by epochs, a look at the losses."""
         self.cut_short()
-        if self.settings.schedule == "epoch":
+        self.catch_up(epoch + 1)
+        self.settle()
+
+    def catch_up(self, epoch: int) -> None:
+        """Step the schedulers that step by epochs as often as befits the start of `epoch`.
+
+        After a resume from the end of an epoch's body they are one behind, because its end was not in the checkpoint.
+        """
+        while self.settings.schedule == "epoch" and self._scheduled_epochs < epoch:
+            self._scheduled_epochs += 1
             for scheduler in self.schedulers:
                 scheduler.step()
-        self.settle()
 
     def settle(self) -> None:
         """Look at all losses so far. Waits for the device."""
