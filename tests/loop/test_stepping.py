@@ -538,13 +538,13 @@ def test_counts_are_resumed(tmp_path: Path) -> None:
 
     loop, model = prepared()
 
-    def compute(part: torch.Tensor) -> torch.Tensor:
-        if len(part) > 2:
+    def compute(part: dict[str, Any]) -> torch.Tensor:
+        if len(part["x"]) > 2:
             raise torch.OutOfMemoryError("CUDA out of memory.")
-        return model(part).float().mean() * factor
+        return model(part["x"]).float().mean() * part["gain"]
 
-    for factor in (1e38, 0.1):
-        loop.step_in_parts(torch.ones(4, 4), compute)
+    for gain in (1e38, 1.0):
+        loop.step_in_parts({"x": torch.ones(4, 4), "gain": gain}, compute)
     loop.save(tmp_path)
     again, _ = prepared()
     again.resume(tmp_path)
