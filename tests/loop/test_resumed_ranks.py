@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     finally:
         for process in processes:
             process.kill()
-    assert all(text.endswith("all well\n") for text in said), "\n".join(said)
+    assert all("all well" in text for text in said), "\n".join(said)
     return folder
 
 

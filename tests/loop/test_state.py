@@ -191,11 +191,12 @@ def test_on_a_gpu_too(tmp_path: Path, precision: str) -> None:
         resumed(folder, whole, **settings)
 
 
-def test_saved_after_an_epoch_the_next_one_follows(tmp_path: Path) -> None:
-    whole = Training()
+@pytest.mark.parametrize("schedule", ["step", "epoch"])  # "epoch": the scheduler steps after what is saved
+def test_saved_after_an_epoch_the_next_one_follows(tmp_path: Path, schedule: str) -> None:
+    whole = Training(schedule=schedule)
     whole.run()
     for last in range(EPOCHS):
-        stopped = Training()
+        stopped = Training(schedule=schedule)
 
         def after(epoch: int, last: int = last, loop: Loop = stopped.loop) -> None:
             if epoch == last:
@@ -205,7 +206,7 @@ def test_saved_after_an_epoch_the_next_one_follows(tmp_path: Path) -> None:
 
         with pytest.raises(Stopped):
             stopped.run(after=after)
-        training = resumed(tmp_path / str(last), whole)
+        training = resumed(tmp_path / str(last), whole, schedule=schedule)
         assert training.seen == [(e, n) for e, n in whole.seen if e > last]
 
 

@@ -193,6 +193,7 @@ class Loop:
                 yield self._cursor.epoch
                 self._stepper.end_epoch(self._cursor.epoch)
             self._cursor.epoch += 1
+        self._stepper.catch_up(self._cursor.epoch)
         self._saver.end_epochs()
 
     def step(self, *optimizers: Optimizer, samples: int | None = None) -> AbstractContextManager[Step]:

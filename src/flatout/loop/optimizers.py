@@ -37,7 +37,7 @@ def optimizer_faults(optimizer: Optimizer, saved: dict[str, Any]) -> list[str]:
     return []
 
 
-def load_optimizer(optimizer: Optimizer, saved: dict[str, Any]) -> None:
+def load_optimizer(optimizer: Optimizer, saved: dict[str, Any], *, stepped: bool) -> None:
     """As `load_state_dict`, but to the last bit: that casts to the parameter's type, and keeps what it is given."""
     live = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     state = {
@@ -45,7 +45,7 @@ def load_optimizer(optimizer: Optimizer, saved: dict[str, Any]) -> None:
         for index, entries in saved["state"].items()
     }
     optimizer.load_state_dict({"state": state, "param_groups": plain(saved["param_groups"], "groups", copy=True)})
-    if state:
+    if stepped:
         optimizer._opt_called = True  # type: ignore[attr-defined]  # its schedulers ask, and would warn of a wrong order
     for index, entries in state.items():
         here = optimizer.state[live[index]]

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 import flatout
-from flatout.errors import CheckpointError, UsageError
+from flatout.errors import CheckpointError, FlatoutError, UsageError
 from flatout.loop import distributed, tensors
 from flatout.loop.cursor import Cursor
 from flatout.loop.distributed import Ranks
@@ -62,7 +62,10 @@ class State:
 
         `epoch`: the one that a resume goes on with, `in_epoch`: in its middle. `copy`: see `plain`.
         """
-        of_ranks = self.ranks.gather(plain(self._of_this_rank(), "the state of a rank", copy=True))
+        of_ranks = self.ranks.gather(self._of_this_rank())
+        for own in of_ranks:
+            if isinstance(own, FlatoutError):
+                raise own
         models = [distributed.unwrap(model) for model in self.stepper.models]
         if not self.ranks.is_first:
             for sharded in filter(_is_sharded, [*models, *self.kept.values()]):
@@ -93,13 +96,18 @@ class State:
             "of_ranks": of_ranks,
         }
 
-    def _of_this_rank(self) -> dict[str, Any]:
-        return {
-            "rng": capture_rng(self.device),
-            "loaders": [loader.state_dict() for loader in self.loaders],
-            "metrics": self.metrics.state_dict(),
-            "stepper": self.stepper.state_dict(),
-        }
+    def _of_this_rank(self) -> Any:
+        """This rank's part, or why there is none: the others, who wait for it, are to know."""
+        try:
+            own = {
+                "rng": capture_rng(self.device),
+                "loaders": [loader.state_dict() for loader in self.loaders],
+                "metrics": self.metrics.state_dict(),
+                "stepper": self.stepper.state_dict(),
+            }
+            return plain(own, "the state of a rank", copy=True)
+        except FlatoutError as error:
+            return error
 
     # --- putting back -----------------------------------------------------------------------------------------------
 
@@ -160,7 +168,7 @@ class State:
         for model, state in zip(self.stepper.models, content["models"]):
             tensors.load_model(distributed.unwrap(model), state)
         for optimizer, state in zip(self.stepper.optimizers, content["optimizers"]):
-            load_optimizer(optimizer, state["state"])
+            load_optimizer(optimizer, state["state"], stepped=content["steps"] > 0)
         if self.precision.scaler.is_enabled():
             self.precision.scaler.load_state_dict(content["scaler"])
         self.stepper.load_state_dict(own["stepper"])
