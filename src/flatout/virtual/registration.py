@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from flatout.virtual import cuda_errors
+from flatout.virtual import cuda_errors, observing
 from flatout.virtual import machine as machines
 from flatout.virtual.dispatch import generic
 from flatout.virtual.operators import Operator, operator, operator_of
@@ -19,7 +19,8 @@ from flatout.virtual.stand_ins import Handler, composites, handlers
 KEYS = ("CUDA", "HPU")
 
 
-def _kernel(name: str, handler: Handler | None) -> Handler:
+def _kernel(name: str, handler: Handler | None, *, composite: bool = False) -> Handler:
+    """What PyTorch calls for that operator. A composite is not told of: what it is put together from is."""
     cell: list[Operator] = []
 
     if handler is not None:
@@ -27,7 +28,10 @@ def _kernel(name: str, handler: Handler | None) -> Handler:
         def kernel(*args: Any, **kwargs: Any) -> Any:
             if not cell:
                 cell.append(operator(name))
-            return handler(cell[0], *args, **kwargs)
+            result = handler(cell[0], *args, **kwargs)
+            if observing.listener is not None and not composite:
+                observing.listener(cell[0], args, kwargs, result)
+            return result
 
     else:
 
@@ -35,7 +39,10 @@ def _kernel(name: str, handler: Handler | None) -> Handler:
             if not cell:
                 cell.append(operator(name))
             machines.current().operations += 1
-            return generic(cell[0], args, kwargs)
+            result = generic(cell[0], args, kwargs)
+            if observing.listener is not None:
+                observing.listener(cell[0], args, kwargs, result)
+            return result
 
     kernel.__name__ = name
     return cuda_errors.guarded(name, kernel)
@@ -117,7 +124,7 @@ def register() -> None:
             if name not in composite:
                 continue  # not there, or no composite, in this version
             for key in ("AutogradCUDA", "CUDA"):
-                library.m.impl(name[len("aten::") :], key, _kernel(name, handler), False)
+                library.m.impl(name[len("aten::") :], key, _kernel(name, handler, composite=True), False)
     for key in KEYS:
         fallback: Any = torch.library.Library("_", "IMPL", key)
         fallback.fallback(by_shape)
@@ -140,4 +147,8 @@ def _keep_at_exit(libraries: Sequence[Any]) -> None:
 def by_shape(overload: Any, *args: Any, **kwargs: Any) -> Any:
     """Answer an operator that has no kernel of its own by its shape function."""
     machines.current().operations += 1
-    return generic(operator_of(overload), args, kwargs)
+    op = operator_of(overload)
+    result = generic(op, args, kwargs)
+    if observing.listener is not None:
+        observing.listener(op, args, kwargs, result)
+    return result
