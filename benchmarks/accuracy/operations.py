@@ -123,11 +123,17 @@ def collect(jobs: Sequence[tuple[str, list[str]]]) -> None:
 
 
 def timm_jobs(count: int) -> list[tuple[str, list[str]]]:
-    """The rows of the first draw of timm's training table (see `timm_brackets`), at the batch that was measured."""
+    """The rows of all draws of timm's training table (see `timm_brackets`), at the batch that was measured."""
     import timm_brackets
 
-    rows = timm_brackets.draws(timm_brackets.read())[timm_brackets.SEED][:count]
-    return [("timm_step.py", [*row.arguments(row.batch), "--steps", "2"]) for row in rows]
+    drawn = timm_brackets.draws(timm_brackets.read())
+    rows = [row for seed, _ in timm_brackets.DRAWS for row in drawn[seed]][:count]
+    return [("timm_step.py", timm_arguments(row)) for row in rows]
+
+
+def timm_arguments(row: Any) -> list[str]:
+    """The command line of two steps of that row."""
+    return [*row.arguments(row.batch), "--steps", "2"]
 
 
 def language_jobs() -> list[tuple[str, list[str]]]:
@@ -141,7 +147,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("set", choices=("timm", "language"))
     parser.add_argument("--timm-folder", type=Path, help="where timm 0.6.7 is")
-    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--count", type=int, default=230, help="how many of timm's rows")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     environment: dict[str, Any] = {}
