@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path
 
 from dry import ORACLES, ROOT
 

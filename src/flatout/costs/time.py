@@ -109,4 +109,4 @@ def bound_by(cost: Cost, gpu: GPU, efficiency: Efficiency | None = None) -> Boun
         work = max(limits.compute_seconds, limits.memory_seconds)
         spent[larger] = spent.get(larger, 0.0) + work
         spent["launch"] = spent.get("launch", 0.0) + limits.launch_seconds
-    return max(spent, key=lambda name: spent[name]) if spent else None
+    return max(spent.items(), key=lambda item: item[1])[0] if spent else None

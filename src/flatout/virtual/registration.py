@@ -19,8 +19,8 @@ from flatout.virtual.stand_ins import Handler, composites, handlers
 KEYS = ("CUDA", "HPU")
 
 
-def _kernel(name: str, handler: Handler | None, *, composite: bool = False) -> Handler:
-    """What PyTorch calls for that operator. A composite is not told of: what it is put together from is."""
+def _kernel(name: str, handler: Handler | None, *, told: bool = True) -> Handler:
+    """What PyTorch calls for that operator. `told`: whether listeners hear of it (see `observing`)."""
     cell: list[Operator] = []
 
     if handler is not None:
@@ -29,7 +29,7 @@ def _kernel(name: str, handler: Handler | None, *, composite: bool = False) -> H
             if not cell:
                 cell.append(operator(name))
             result = handler(cell[0], *args, **kwargs)
-            if observing.listener is not None and not composite:
+            if observing.listener is not None and told:
                 observing.listener(cell[0], args, kwargs, result)
             return result
 
@@ -112,7 +112,8 @@ def register() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a kernel that CUDA builds have is replaced: that is the purpose
         for name in sorted(covered_names()):
-            kernel = _kernel(name, handlers.get(name))
+            # A factory launches nothing, and PyTorch's shape functions call it too.
+            kernel = _kernel(name, handlers.get(name), told=name not in _FACTORIES)
             short = name[len("aten::") :]
             for key in (*KEYS, "Meta") if name in _FACTORIES else KEYS:
                 library.m.impl(short, key, kernel, False)
@@ -123,8 +124,9 @@ def register() -> None:
         for name, handler in composites.items():
             if name not in composite:
                 continue  # not there, or no composite, in this version
+            # What it is put together from is told of.
             for key in ("AutogradCUDA", "CUDA"):
-                library.m.impl(name[len("aten::") :], key, _kernel(name, handler, composite=True), False)
+                library.m.impl(name[len("aten::") :], key, _kernel(name, handler, told=False), False)
     for key in KEYS:
         fallback: Any = torch.library.Library("_", "IMPL", key)
         fallback.fallback(by_shape)
