@@ -74,8 +74,9 @@ def timm_samples() -> list[Sample]:
     halves = timm_brackets.halves(model for _, model in measured)
     gpu = find("rtx 3090")
     samples = []
-    for row in timm_brackets.draws(timm_brackets.read())[timm_brackets.SEED]:
-        step = operations.load("timm_step.py", [*row.arguments(row.batch), "--steps", "2"])
+    drawn = timm_brackets.draws(timm_brackets.read())
+    for row in (row for rows in drawn.values() for row in rows):
+        step = operations.load("timm_step.py", operations.timm_arguments(row))
         if step is None:
             continue
         counted = [(costs.cost(operation), times) for operation, times in step.counts()]

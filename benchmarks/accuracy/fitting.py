@@ -40,6 +40,8 @@ MEMORY_PRIOR = {
 MEMORY_PRIOR_OTHER = 0.85
 SPREAD = 0.35
 """How far from its prior a constant goes without penalty to speak of, as the standard deviation of its logarithm."""
+WIDE = {"convolution_grouped_few": 3.0, "convolution_grouped": 1.0, "depthwise": 1.0, "gather": 1.0, "scatter": 1.0}
+"""The same for kinds whose priors are no more than guesses."""
 WEIGHTS = {"timm": 1.0, "neusight": 1.0, "single": 0.5}
 """Of each set, whatever its number of rows."""
 SMOOTH = 0.03
@@ -75,8 +77,10 @@ class Problem:
                 START.launch_seconds,
             ]
         )
-        matmul = self.kinds.index("matmul")
         self.spread = np.full(len(self.prior), SPREAD)
+        for i, kind in enumerate(self.kinds):
+            self.spread[i] = self.spread[len(self.kinds) + i] = _prior(WIDE, kind, SPREAD)
+        matmul = self.kinds.index("matmul")
         self.spread[matmul] = 1e-3  # it is what the others are relative to
         self.set(constants)
 

@@ -17,6 +17,11 @@ from flatout.costs.formulas.shared import product_datapath
 from flatout.costs.operation import Operation, TensorType
 from flatout.costs.table import formula
 
+MANY_GROUPS = 32
+"""From that many groups on, with as many outputs as inputs and a multiple of 4 in each group, cuDNN's channels-last
+kernels for groups are fast; else they are far slower than NCHW's. Nothing documents it: it is what timm's two tables show (ResNeXt
+32x4d gains from channels-last; NFNets, and ResNeXt with 16 channels a group, lose by up to two and a half)."""
+
 
 class Geometry:
     """The sizes of one convolution, whichever of its three kernels is asked for."""
@@ -45,7 +50,9 @@ class Geometry:
         if self.depthwise:
             return "depthwise_nhwc" if self.nhwc else "depthwise_nchw"
         if self.groups > 1:
-            return "convolution_grouped"
+            whole = self.inputs // self.groups % 4 == 0
+            fast = self.groups >= MANY_GROUPS and self.inputs == self.outputs and whole
+            return "convolution_grouped_few" if self.nhwc and not fast else "convolution_grouped"
         return "convolution_1x1" if self.window == 1 else "convolution"
 
     def forward(self) -> Product:
@@ -67,13 +74,13 @@ class Geometry:
         rows, columns = (ins, outs) if self.transposed else (outs, ins)
         return Product(self.groups, rows, columns * self.window, self.batch * self.pixels)
 
-    def kernel(self, kind: str, product: Product, read: int, written: int) -> Kernel:
+    def kernel(self, product: Product, read: int, written: int) -> Kernel:
         """One of the three kernels."""
         if self.depthwise:
-            return Kernel(kind, self.flops, read, written, "fp32")
+            return Kernel(self.kind, self.flops, read, written, "fp32")
         narrow = min(self.inputs, self.outputs) // self.groups
         aligned = self.datapath not in TENSOR_CORES or narrow % 8 == 0
-        return Kernel(kind, self.flops, read, written, self.datapath, product, aligned=aligned)
+        return Kernel(self.kind, self.flops, read, written, self.datapath, product, aligned=aligned)
 
     def turning(self, *tensors: TensorType) -> tuple[Kernel, ...]:
         """The kernels that turn tensors around for tensor cores, where they are not channels-last."""
@@ -86,7 +93,7 @@ class Geometry:
 def convolution(operation: Operation) -> tuple[Kernel, ...]:
     x, weight, y = operation.tensor(0), operation.tensor(1), operation.outputs[0]
     geometry = Geometry(operation, x, weight, y, 3)
-    main = geometry.kernel(geometry.kind, geometry.forward(), x.bytes + weight.bytes, y.bytes)
+    main = geometry.kernel(geometry.forward(), x.bytes + weight.bytes, y.bytes)
     bias = operation.argument(2)
     kernels = (*geometry.turning(x, y), main)
     if isinstance(bias, TensorType):
@@ -118,14 +125,10 @@ def convolution_backward(operation: Operation) -> tuple[Kernel, ...]:
     kernels: tuple[Kernel, ...] = ()
     if wanted[0]:
         kernels += geometry.turning(grad, x)
-        kernels += (
-            geometry.kernel(f"{geometry.kind}_input", geometry.input_gradient(), grad.bytes + weight.bytes, x.bytes),
-        )
+        kernels += (geometry.kernel(geometry.input_gradient(), grad.bytes + weight.bytes, x.bytes),)
     if wanted[1]:
         kernels += geometry.turning(x) if wanted[0] else geometry.turning(grad, x)
-        kernels += (
-            geometry.kernel(f"{geometry.kind}_weight", geometry.weight_gradient(), grad.bytes + x.bytes, weight.bytes),
-        )
+        kernels += (geometry.kernel(geometry.weight_gradient(), grad.bytes + x.bytes, weight.bytes),)
     if wanted[2]:
         kernels += (Kernel("reduction", bytes_read=grad.bytes, bytes_written=grad.shape[1] * grad.item_bytes),)
     return kernels
