@@ -166,8 +166,7 @@ def main() -> None:
             constants = fitting.fit([s for s in timm if s.group == half], models, singles)
             held = [s for s in timm if s.group == other]
             found = errors(held, constants)
-            scores.append(describe(f"timm, fitted on the {half} half", found))
-            worst(held, found)
+            scores.append(describe(f"timm, fitted on the {half} half", found) | {"worst": worst(held, found)})
     if options.only in (None, "neusight"):
         fitting_half = [s for s in timm if s.group == "fitting"]
         for what in ("model", "GPU"):
@@ -188,8 +187,9 @@ def main() -> None:
                 describe(f"   without {left_out}", found)
                 held_rows += held
                 held_errors += list(found)
-            scores.append(describe(f"NeuSight, one {what} left out", np.array(held_errors)))
-            worst(held_rows, np.array(held_errors))
+            errors_of_all = np.array(held_errors)
+            told = describe(f"NeuSight, one {what} left out", errors_of_all)
+            scores.append(told | {"worst": worst(held_rows, errors_of_all)})
     shipped = fitting.fit([s for s in timm if s.group == "fitting"], models, singles)
     describe("shipped, timm fitting half (fitted)", errors([s for s in timm if s.group == "fitting"], shipped))
     describe("shipped, NeuSight end to end (fitted)", errors(models, shipped))
@@ -198,7 +198,8 @@ def main() -> None:
         today = datetime.date.today().isoformat()
         FILE.write_text(fitting.as_toml(shipped, today))
     if options.json:
-        options.json.write_text(json.dumps(scores, indent=1) + "\n")
+        found_on = {"date": datetime.date.today().isoformat(), "scores": scores}
+        options.json.write_text(json.dumps(found_on, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -19,8 +19,9 @@ from flatout.costs.table import formula
 
 MANY_GROUPS = 32
 """From that many groups on, with as many outputs as inputs and a multiple of 4 in each group, cuDNN's channels-last
-kernels for groups are fast; else they are far slower than NCHW's. Nothing documents it: it is what timm's two tables show (ResNeXt
-32x4d gains from channels-last; NFNets, and ResNeXt with 16 channels a group, lose by up to two and a half)."""
+kernels for groups are fast; else they are far slower than NCHW's. Nothing documents it: it is what timm's two tables
+show (ResNeXt 32x4d gains from channels-last; NFNets, and ResNeXt with 16 channels a group, lose by up to two and a
+half)."""
 
 
 class Geometry:
