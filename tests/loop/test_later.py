@@ -7,7 +7,7 @@ import torch
 
 from flatout.errors import TrainingError
 from flatout.loop.later import GATHERED, Later
-from flatout.loop.losses import NaNWatch, Where
+from flatout.loop.windows.losses import NaNWatch, Where
 
 
 class Slow:

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from flatout import Loop
 from flatout.errors import UsageError
 from flatout.loop import metrics as module
-from flatout.loop.distributed import Ranks
 from flatout.loop.later import Later
 from flatout.loop.metrics import Metrics
+from flatout.loop.processes.distributed import Ranks
 
 CPU = torch.device("cpu")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from flatout.loop.sharding import Plan
+    from flatout.loop.data.sharding import Plan
 
 
 @dataclass(frozen=True)

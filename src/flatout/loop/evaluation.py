@@ -12,10 +12,10 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from flatout.errors import UsageError
-from flatout.loop import distributed, sharded
 from flatout.loop.cursor import Cursor
-from flatout.loop.precision import Precision
-from flatout.loop.ranks import Ranks
+from flatout.loop.numerics.precision import Precision
+from flatout.loop.processes import distributed, sharded
+from flatout.loop.processes.ranks import Ranks
 
 
 @contextmanager

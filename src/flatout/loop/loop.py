@@ -15,22 +15,23 @@ from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
 from flatout.errors import UsageError
-from flatout.loop import distributed, evaluation, sharded
-from flatout.loop.autocasting import OutsideSteps
+from flatout.loop import evaluation
+from flatout.loop.checkpoints.saving import Saver
+from flatout.loop.checkpoints.state import State
 from flatout.loop.cursor import Cursor
+from flatout.loop.data.loader import PreparedLoader
 from flatout.loop.device import choose_device, move
-from flatout.loop.loader import PreparedLoader
 from flatout.loop.metrics import Metrics
-from flatout.loop.microbatch import Parts
+from flatout.loop.numerics.autocasting import OutsideSteps
+from flatout.loop.numerics.precision import choose_precision, mixed_switches
 from flatout.loop.options import Options
-from flatout.loop.precision import choose_precision, mixed_switches
 from flatout.loop.preparing import check_optimizer, check_scheduler
-from flatout.loop.saving import Saver
+from flatout.loop.processes import distributed, sharded
+from flatout.loop.processes.strategy import choose_strategy, memory_of, states_bytes
 from flatout.loop.settings import Settings
-from flatout.loop.state import State
-from flatout.loop.step import Step
-from flatout.loop.stepping import Stepper
-from flatout.loop.strategy import choose_strategy, memory_of, states_bytes
+from flatout.loop.windows.microbatch import Parts
+from flatout.loop.windows.step import Step
+from flatout.loop.windows.stepping import Stepper
 
 
 class Loop:

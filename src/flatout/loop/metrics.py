@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from flatout.errors import UsageError
-from flatout.loop.distributed import Ranks
 from flatout.loop.later import Later
+from flatout.loop.processes.distributed import Ranks
 
 
 class Metrics:

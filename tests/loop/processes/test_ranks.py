@@ -1,0 +1,75 @@
+"""One process, and what is refused. (Many processes: test_distributed.py.)"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from flatout.errors import UsageError
+from flatout.loop.processes.ranks import ADDRESS, LAUNCHED, Ranks, is_loss_of_peer, join, lost
+
+CPU = torch.device("cpu")
+WHOLE = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*LAUNCHED, *ADDRESS):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_alone_every_exchange_gives_back_what_it_was_given() -> None:
+    ranks = join(CPU)
+    assert ranks == Ranks(0, 0, 1)
+    assert ranks.is_first
+    value = torch.ones(2)
+    assert ranks.sum(value, CPU) is value
+    assert ranks.sum(3, CPU) == 3
+    assert ranks.any(True) is True
+    assert ranks.gather(value) == [value]
+    assert ranks.broadcast(value) is value
+    ranks.barrier()
+
+
+@pytest.mark.parametrize("missing", list(WHOLE))
+def test_half_an_environment_is_refused_by_the_name_of_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    for name, value in WHOLE.items():
+        if name != missing:
+            monkeypatch.setenv(name, value)
+    with pytest.raises(
+        UsageError, match=rf"is set in the environment but {missing} is not; start many processes with `torchrun"
+    ):
+        join(CPU)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("RANK", "first", "RANK='first' in the environment is not a whole number from 0"),
+        ("WORLD_SIZE", "-1", "WORLD_SIZE='-1' in the environment is not a whole number from 0"),
+        ("RANK", "2", "RANK=2 in the environment, but WORLD_SIZE=2"),
+    ],
+)
+def test_a_wrong_environment(monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str) -> None:
+    for key, right in WHOLE.items():
+        monkeypatch.setenv(key, right)
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match=message):
+        join(CPU)
+
+
+def test_a_device_that_cannot_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
+    for key, right in WHOLE.items():
+        monkeypatch.setenv(key, right)
+    with pytest.raises(UsageError, match="no way for several processes to exchange gradients on mps"):
+        join(torch.device("mps"))
+
+
+def test_the_loss_of_another_process_is_told_from_other_errors() -> None:
+    gone = RuntimeError("[pair.cc:534] Connection closed by peer [127.0.0.1]:5\nmore")
+    assert is_loss_of_peer(gone)
+    assert not is_loss_of_peer(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+    assert str(lost(3, "sum", gone)).endswith("PyTorch says: [pair.cc:534] Connection closed by peer [127.0.0.1]:5")
+    assert "rank 3 waited for the other processes (sum)" in str(lost(3, "sum", gone))
