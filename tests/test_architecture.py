@@ -38,6 +38,7 @@ TORCH_FREE = frozenset(
         "cli",
         "findings",
         "gpu",
+        "costs",
         "recording",
         "source",
         "check",

@@ -64,7 +64,11 @@ class Cursor:
     @property
     def of_pass(self) -> object | None:
         """The pass that the batch in hand comes from."""
-        return next((owner for owner, batch in self._passes if batch is self.batch), None)
+        owner: object
+        for owner, batch in self._passes:
+            if batch is self.batch:
+                return owner
+        return None
 
     def read(self, owner: object) -> None:
         """`owner` has no more batches, and the body of its last one is through."""

@@ -37,9 +37,11 @@ def multiply(optimizers: Iterable[Optimizer], factor: Any) -> None:
 
 
 def forget(optimizers: Iterable[Optimizer]) -> None:
-    """Drop the gradients."""
+    """Drop the gradients, as `zero_grad` does, whose hooks for profilers cost more than the work."""
     for optimizer in optimizers:
-        optimizer.zero_grad(set_to_none=True)
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = None
 
 
 class SetAside:

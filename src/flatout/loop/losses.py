@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -44,13 +45,14 @@ class NaNWatch:
     def __init__(self, later: Later | None = None) -> None:
         self._later = later or Later()
 
-    def see(self, loss: torch.Tensor, where: Where) -> None:
+    def see(self, loss: torch.Tensor, where: Callable[[], Where]) -> None:
         """Take in a loss without its graph."""
         if loss.device.type == "cpu":
-            if bool(loss.isnan()):
-                raise TrainingError(_message(where, ""))
+            number = loss.item()
+            if number != number:
+                raise TrainingError(_message(where(), ""))
             return
-        self.see_later(loss, where)
+        self.see_later(loss, where())
 
     def see_later(self, loss: torch.Tensor, where: Where) -> None:
         """Take in a loss that is looked at when it has arrived."""

@@ -34,6 +34,14 @@ class Metrics:
                 f"loop.log({name}=...): holds values of training and of evaluation since the last loop.metrics(); read "
                 f"metrics() before the evaluation, or give it a name of its own (eval_{name}=...)"
             )
+        if type(value) is torch.Tensor and value.dim() == 0 and value.is_floating_point() and readable(value):
+            if samples != 0:
+                self._take(name, value.item(), 1.0 if samples is None else float(samples))
+            return
+        if type(value) is float or type(value) is int:
+            if samples != 0:
+                self._take(name, float(value), 1.0 if samples is None else float(samples))
+            return
         tensor = _tensor(name, value)
         count = tensor.numel()
         weight = float(1 if samples is None else samples) if tensor.dim() == 0 or count == 1 else float(count)

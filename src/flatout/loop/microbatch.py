@@ -127,7 +127,7 @@ class Parts:
         with stepper.precision.autocast():
             loss = compute(part)
             check_kind(loss, "loop.step_in_parts(batch, compute_loss)")
-            stepper.look_at(loss)
+            stepper.look_at(loss, loss.detach())
             with stepper.precision.no_autocast():
                 stepper.precision.scaler.scale(loss * scale).backward()
         return loss.detach()

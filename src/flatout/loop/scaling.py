@@ -24,6 +24,7 @@ class LossScale:
         self.skipped = 0
         self.updates = 0
         self._scaler = scaler
+        self._scales = scaler.is_enabled()
         self._say = say
         self._one = torch.ones((), device=device)
         self._in_a_row = 0
@@ -31,8 +32,9 @@ class LossScale:
         self._taken: set[int] = set()
 
     def watch(self, optimizer: Optimizer) -> None:
-        """Notice the steps that `optimizer` takes."""
-        optimizer.register_step_post_hook(self._after_step)
+        """Notice the steps that `optimizer` takes: with a loss scale it may skip some."""
+        if self._scales:
+            optimizer.register_step_post_hook(self._after_step)
 
     def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
         # A fused optimizer is called in any case and skips in its kernel. Reading its flag makes the host wait, as
@@ -52,14 +54,18 @@ class LossScale:
     @property
     def current(self) -> torch.Tensor | None:
         """The scale, on the device; None where losses are not scaled."""
-        return self._scaler.scale(self._one) if self._scaler.is_enabled() else None
+        return self._scaler.scale(self._one) if self._scales else None
 
     def step(self, optimizers: Sequence[Optimizer]) -> list[Optimizer]:
         """Step them and adapt the scale. Those that really stepped."""
+        if not self._scales:
+            for optimizer in optimizers:
+                optimizer.step()
+            return list(optimizers)
         self._taken.clear()
         scaled = False
         for optimizer in optimizers:
-            if self._scaler.is_enabled() and any(p.grad is not None for p in parameters([optimizer])):
+            if any(p.grad is not None for p in parameters([optimizer])):
                 self._scaler.step(optimizer)
                 scaled = True
             else:  # GradScaler refuses an optimizer without any gradient, for which a step is nothing
@@ -78,13 +84,17 @@ class LossScale:
 
     def unscale(self, optimizers: Iterable[Optimizer]) -> None:
         """Give the gradients their true size."""
+        if not self._scales:
+            return
         for optimizer in optimizers:
             self._scaler.unscale_(optimizer)
 
     def factor_since(self, scale: torch.Tensor | None, updates: int) -> torch.Tensor | None:
         """What brings gradients of the `scale` at `updates` to today's. None where nothing has changed."""
+        if scale is None or updates == self.updates:
+            return None
         now = self.current
-        return None if now is None or scale is None or updates == self.updates else now / scale
+        return None if now is None else now / scale
 
     def _warn(self) -> None:
         scale = self._scaler.get_scale()

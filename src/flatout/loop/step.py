@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -24,7 +24,8 @@ class Step:
         self._stepper = stepper
         self._optimizers = optimizers
         self._samples = samples
-        self._contexts = ExitStack()
+        self._no_exchange: AbstractContextManager[object] | None = None
+        self._autocast: AbstractContextManager[object] | None = None
         self._scale: Any = None
         self._weight: Any = None
         self._opened: Opened | None = None
@@ -33,21 +34,26 @@ class Step:
 
     def __enter__(self) -> Step:
         stepper = self._stepper
-        self._opened = stepper.window(self._optimizers)
-        self._closes = stepper.closes(self._opened.window)
+        opened = self._opened = stepper.window(self._optimizers)
+        self._closes = stepper.closes(opened.window)
         stepper.micro_batches += 1
         if stepper.cuda_graphs:
             torch.compiler.cudagraph_mark_step_begin()  # what the graph has put out before may be overwritten from here
-        others = [o for o in stepper.optimizers if not any(o is own for own in self._optimizers)]
-        if others:
+        if len(self._optimizers) < len(stepper.optimizers):
+            others = [o for o in stepper.optimizers if not any(o is own for own in self._optimizers)]
             self._others = SetAside(others)
-        if not self._closes:
-            self._contexts.enter_context(distributed.without_exchange(stepper.models))
-        self._contexts.enter_context(stepper.precision.autocast())
+        if not self._closes and stepper.ranks.count > 1:
+            self._no_exchange = distributed.without_exchange(stepper.models)
+            self._no_exchange.__enter__()
+        self._autocast = stepper.precision.autocast()
+        self._autocast.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
-        self._contexts.close()
+        if self._autocast is not None:
+            self._autocast.__exit__(None, None, None)
+        if self._no_exchange is not None:
+            self._no_exchange.__exit__(None, None, None)
         if self._others is not None:
             self._others.put_back()
         if kind is not None:
@@ -77,13 +83,16 @@ class Step:
                 "than the first; add the losses up, or give both the same"
             )
         detached = loss.detach()
-        stepper.look_at(loss)
+        stepper.look_at(loss, detached)
         scaled = loss if isinstance(self._scale, int | float) and self._scale == 1 else loss * self._scale
         assert self._opened is not None
         if self._opened.loss_scale is not None:  # the window's, which another window's end may have changed meanwhile
             scaled = scaled * self._opened.loss_scale
-        with stepper.precision.no_autocast():
+        if stepper.precision.dtype is None:
             scaled.backward()
+        else:
+            with stepper.precision.no_autocast():
+                scaled.backward()
         return detached
 
     def _take_in(self, weight: Any, *, summed: bool) -> Any:

@@ -104,6 +104,9 @@ class Stepper:
         batch = self.cursor.batch
         return Where(self.cursor.epoch, batch.number if batch else None, self.micro_batches)
 
+    def _place(self) -> Where:
+        return self.where
+
     def add_model(self, model: nn.Module) -> None:
         """Take in a model, as it is trained: wrapped or sharded."""
         self.models.append(model)
@@ -138,32 +141,34 @@ class Stepper:
 
     def window(self, optimizers: Sequence[Optimizer]) -> Opened:
         """The window that these optimizers are in; a new one where they are in none."""
-        self._check(optimizers)
         batch, key = self.cursor.batch, _key(optimizers)
-        if key in self._opened and batch is not None and self._opened[key].of_pass is not self.cursor.of_pass:
-            self._cut_short(self._opened[key])  # the loop over the loader was left by `break`
-        if key not in self._opened:
+        opened = self._opened.get(key)
+        if opened is not None and batch is not None and opened.of_pass is not self.cursor.of_pass:
+            self._cut_short(opened)  # the loop over the loader was left by `break`
+            opened = self._opened.get(key)
+        if opened is None:
+            self._check(optimizers)
             gradients.forget(optimizers)  # what backward passes outside of the loop have left
-            self._opened[key] = self._open(optimizers)
-        return self._opened[key]
+            opened = self._opened[key] = self._open(optimizers)
+        return opened
 
     def _open(self, optimizers: Sequence[Optimizer]) -> Opened:
-        batch, carry = self.cursor.batch, self.settings.last_window == "carry"
+        batch, length, planned = self.cursor.batch, self.settings.accumulate, None
         plan = batch.plan if batch else None
         start = batch.number if batch else 0
-        length = window_length(self.settings.accumulate, start, plan.batches if plan else None, carry=carry)
-        if length < self.settings.accumulate:
-            self._tell_last_window(length)
-        inside = plan is not None and start + length <= plan.batches
-        planned = sum(plan.total_in(start + i) for i in range(length)) if plan and inside else None
-        window = Window(
-            length,
-            planned=planned,
-            ranks=self.ranks.count,
-            sum_over_ranks=lambda value: self.ranks.sum(value, self.device),
-        )
+        if plan is not None:
+            batches = plan.batches
+            length = window_length(length, start, batches, carry=self.settings.last_window == "carry")
+            if length < self.settings.accumulate:
+                self._tell_last_window(length)
+            if start + length <= batches:
+                planned = sum([plan.total_in(start + i) for i in range(length)])
+        window = Window(length, planned=planned, ranks=self.ranks.count, sum_over_ranks=self._sum)
         scale = self.loss_scale
         return Opened(window, optimizers, self.cursor.of_pass, start, scale.current, scale.updates)
+
+    def _sum(self, value: Any) -> Any:
+        return self.ranks.sum(value, self.device)
 
     def closes(self, window: Window) -> bool:
         """Whether the micro-batch that is about to start is the window's last."""
@@ -191,10 +196,10 @@ class Stepper:
         for optimizer in new:
             bring_state(optimizer)
 
-    def look_at(self, loss: torch.Tensor) -> None:
+    def look_at(self, loss: torch.Tensor, detached: torch.Tensor) -> None:
         """Before the backward pass of `loss`: whether it is a number, and in which precision it came about."""
         if self.nan_watch is not None:
-            self.nan_watch.see(loss.detach(), self.where)
+            self.nan_watch.see(detached, self._place)
         if not self._told_share and self.share is not None:
             self.share.count(loss)
 
@@ -210,12 +215,12 @@ class Stepper:
         if self.ranks.count > 1 and not by_hand:
             distributed.check_exchanged(self.models, lambda: gradients.parameters(optimizers))
         self._first_time(optimizers)
-        for factor in (
-            opened.window.correction(),
-            self.loss_scale.factor_since(opened.loss_scale, opened.scale_updates),
-        ):
-            if factor is not None:
-                gradients.multiply(optimizers, factor)
+        correction = opened.window.correction()
+        if correction is not None:
+            gradients.multiply(optimizers, correction)
+        rescaling = self.loss_scale.factor_since(opened.loss_scale, opened.scale_updates)
+        if rescaling is not None:
+            gradients.multiply(optimizers, rescaling)
         if self.settings.clip_norm is not None:
             self.loss_scale.unscale(optimizers)
             self.grad_norm = gradients.clip(optimizers, self.settings.clip_norm, self.models)

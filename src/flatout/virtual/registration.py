@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from flatout.virtual import cuda_errors
+from flatout.virtual import cuda_errors, observing
 from flatout.virtual import machine as machines
 from flatout.virtual.dispatch import generic
 from flatout.virtual.operators import Operator, operator, operator_of
@@ -19,7 +19,8 @@ from flatout.virtual.stand_ins import Handler, composites, handlers
 KEYS = ("CUDA", "HPU")
 
 
-def _kernel(name: str, handler: Handler | None) -> Handler:
+def _kernel(name: str, handler: Handler | None, *, told: bool = True) -> Handler:
+    """What PyTorch calls for that operator. `told`: whether listeners hear of it (see `observing`)."""
     cell: list[Operator] = []
 
     if handler is not None:
@@ -27,7 +28,10 @@ def _kernel(name: str, handler: Handler | None) -> Handler:
         def kernel(*args: Any, **kwargs: Any) -> Any:
             if not cell:
                 cell.append(operator(name))
-            return handler(cell[0], *args, **kwargs)
+            result = handler(cell[0], *args, **kwargs)
+            if observing.listener is not None and told:
+                observing.listener(cell[0], args, kwargs, result)
+            return result
 
     else:
 
@@ -35,7 +39,10 @@ def _kernel(name: str, handler: Handler | None) -> Handler:
             if not cell:
                 cell.append(operator(name))
             machines.current().operations += 1
-            return generic(cell[0], args, kwargs)
+            result = generic(cell[0], args, kwargs)
+            if observing.listener is not None:
+                observing.listener(cell[0], args, kwargs, result)
+            return result
 
     kernel.__name__ = name
     return cuda_errors.guarded(name, kernel)
@@ -105,7 +112,8 @@ def register() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a kernel that CUDA builds have is replaced: that is the purpose
         for name in sorted(covered_names()):
-            kernel = _kernel(name, handlers.get(name))
+            # A factory launches nothing, and PyTorch's shape functions call it too.
+            kernel = _kernel(name, handlers.get(name), told=name not in _FACTORIES)
             short = name[len("aten::") :]
             for key in (*KEYS, "Meta") if name in _FACTORIES else KEYS:
                 library.m.impl(short, key, kernel, False)
@@ -116,8 +124,9 @@ def register() -> None:
         for name, handler in composites.items():
             if name not in composite:
                 continue  # not there, or no composite, in this version
+            # What it is put together from is told of.
             for key in ("AutogradCUDA", "CUDA"):
-                library.m.impl(name[len("aten::") :], key, _kernel(name, handler), False)
+                library.m.impl(name[len("aten::") :], key, _kernel(name, handler, told=False), False)
     for key in KEYS:
         fallback: Any = torch.library.Library("_", "IMPL", key)
         fallback.fallback(by_shape)
@@ -140,4 +149,8 @@ def _keep_at_exit(libraries: Sequence[Any]) -> None:
 def by_shape(overload: Any, *args: Any, **kwargs: Any) -> Any:
     """Answer an operator that has no kernel of its own by its shape function."""
     machines.current().operations += 1
-    return generic(operator_of(overload), args, kwargs)
+    op = operator_of(overload)
+    result = generic(op, args, kwargs)
+    if observing.listener is not None:
+        observing.listener(op, args, kwargs, result)
+    return result
