@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import nn
 from torch.optim import Optimizer
-from torch.utils.data import DataLoader
 
 from flatout.errors import UsageError
 from flatout.loop import evaluation
@@ -22,12 +21,10 @@ from flatout.loop.cursor import Cursor
 from flatout.loop.data.loader import PreparedLoader
 from flatout.loop.device import choose_device, move
 from flatout.loop.metrics import Metrics
-from flatout.loop.numerics.autocasting import OutsideSteps
 from flatout.loop.numerics.precision import choose_precision, mixed_switches
 from flatout.loop.options import Options
-from flatout.loop.preparing import check_optimizer, check_scheduler
-from flatout.loop.processes import distributed, sharded
-from flatout.loop.processes.strategy import choose_strategy, memory_of, states_bytes
+from flatout.loop.preparing import Preparer
+from flatout.loop.processes import distributed
 from flatout.loop.settings import Settings
 from flatout.loop.windows.microbatch import Parts
 from flatout.loop.windows.step import Step
@@ -82,13 +79,14 @@ class Loop:
         self._parts = Parts(self._stepper, self.say)
         self._metrics = Metrics(self.device, self.ranks)
         self._loaders: list[PreparedLoader] = []
-        self._known: list[Any] = []
         self._step: Step | None = None
         self._state = State(
             self.device, self.ranks, self.precision, self._cursor, self._stepper, self._metrics, self._loaders
         )
         self._saver = Saver(self._state, self.say)
-        self._strategy = strategy
+        self._preparer = Preparer(
+            self._stepper, self._loaders, self._saver.at_next, self.say, inside_step=lambda: self._step is not None
+        )
 
     # --- setting up -------------------------------------------------------------------------------------------------
 
@@ -111,75 +109,8 @@ class Loop:
         `find_unused`: parameters may be left out of the loss of a step.
         """
         options = Options(compile, channels_last, checkpoint_activations, fused, sync_batchnorm, find_unused)
-        if self.ranks.count > 1:
-            self._decide(things)
-        prepared = list(things)
-        for models in (True, False):  # models first: sharding replaces the parameters that optimizers hold
-            for i, thing in enumerate(things):
-                if isinstance(thing, nn.Module) == models:
-                    prepared[i] = self._prepare(thing, options)
-        return prepared[0] if len(prepared) == 1 else tuple(prepared)
-
-    def _decide(self, things: tuple[Any, ...]) -> None:
-        """DDP or FSDP, once for all models, at the first that is prepared."""
-        models = [t for t in things if isinstance(t, nn.Module)]
-        optimizers = [t for t in things if isinstance(t, Optimizer)]
-        if self._strategy == "auto" and models:
-            parameters = [p for model in models for p in model.parameters()]
-            states = states_bytes(parameters, optimizers, low_precision=self.precision.dtype is not None)
-            chosen, why = choose_strategy(states, memory_of(self.device), self.ranks.count)
-            self._strategy = "fsdp" if self.ranks.any(chosen == "fsdp") else "ddp"
-            self.say(f"{self.ranks.count} processes, strategy {self._strategy} ({why})")
-
-    def _prepare(self, thing: Any, options: Options) -> Any:
-        if any(thing is known for known in self._known):
-            raise UsageError(
-                f"loop.prepare({type(thing).__name__}): it is prepared already; prepare everything once, and use what "
-                "prepare gave back"
-            )
-        prepared = thing
-        if isinstance(thing, nn.Module):
-            prepared = self._prepare_model(thing, options)
-        elif isinstance(thing, Optimizer):
-            check_optimizer(thing)
-            sharded.repoint(thing)
-            options.change_optimizer(thing)
-            self._stepper.add_optimizer(thing)
-        elif isinstance(thing, DataLoader):
-            prepared = PreparedLoader(
-                thing, self.device, self.ranks, self._cursor, before_next=self._saver.at_next, say=self.say
-            )
-            self._loaders.append(prepared)
-        elif hasattr(thing, "step") and isinstance(getattr(thing, "optimizer", None), Optimizer):
-            check_scheduler(thing, self._stepper.settings.schedule)
-            self._stepper.schedulers.append(thing)
-        else:
-            raise UsageError(
-                f"loop.prepare(...): cannot prepare a {type(thing).__name__}; it takes models, optimizers, DataLoaders "
-                "and learning rate schedulers"
-            )
-        self._known += [thing, prepared]
-        return prepared
-
-    def _prepare_model(self, model: nn.Module, options: Options) -> nn.Module:
-        options.change_model(model)
-        model = model.to(self.device)
-        if self.ranks.count > 1:
-            model = distributed.settle_batchnorm(model, self.device, self.say, sync=options.sync_batchnorm)
-        options.compile_model(model)
-        if self.precision.dtype is not None:
-            OutsideSteps(self.precision.scope, self.device.type, self.precision.dtype).attach(model)
-        wrapped = distributed.wrap(
-            model,
-            self.ranks,
-            self.device,
-            self._strategy,
-            find_unused=options.find_unused,
-            inside_step=lambda: self._step is not None,
-        )
-        self._stepper.add_model(wrapped)
-        self._stepper.cuda_graphs = self._stepper.cuda_graphs or options.uses_cuda_graphs
-        return wrapped
+        prepared = self._preparer.prepare(things, options)
+        return prepared[0] if len(prepared) == 1 else prepared
 
     # --- training ---------------------------------------------------------------------------------------------------
 

@@ -1,38 +1,113 @@
-"""Optimizers and schedulers that `loop.prepare` has to refuse: their `step` needs what the loop cannot give."""
+"""What `loop.prepare` does: models moved, changed as asked, wrapped; optimizers, loaders and schedulers taken in."""
 
 from __future__ import annotations
 
-import inspect
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from torch import nn
 from torch.optim import Optimizer
+from torch.utils.data import DataLoader
 
 from flatout.errors import UsageError
+from flatout.loop.data.loader import PreparedLoader
+from flatout.loop.numerics.autocasting import OutsideSteps
+from flatout.loop.options import Options
+from flatout.loop.processes import distributed, sharded
+from flatout.loop.processes.strategy import choose_strategy, memory_of, states_bytes
+from flatout.loop.refusals import check_optimizer, check_scheduler
+from flatout.loop.windows.stepping import Stepper
 
 
-def needed_by_step(thing: Any) -> str | None:
-    """The argument that its `step` cannot do without; None for those that need none."""
-    for name, parameter in list(inspect.signature(type(thing).step).parameters.items())[1:]:
-        required = parameter.default is inspect.Parameter.empty
-        if required and parameter.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
-            return name
-    return None
+class Preparer:
+    """Takes things into a loop: the stepper gets models, optimizers and schedulers, `loaders` gets the loaders."""
 
+    def __init__(
+        self,
+        stepper: Stepper,
+        loaders: list[PreparedLoader],
+        before_next: Callable[[], None],
+        say: Callable[[str], None],
+        inside_step: Callable[[], bool],
+    ) -> None:
+        self._stepper = stepper
+        self._loaders = loaders
+        self._before_next = before_next
+        self._say = say
+        self._inside_step = inside_step
+        self._strategy = stepper.settings.strategy
+        self._known: list[Any] = []
 
-def check_optimizer(optimizer: Optimizer) -> None:
-    """Raises `UsageError` for one such as LBFGS, whose step needs a closure."""
-    if needed := needed_by_step(optimizer):
-        raise UsageError(
-            f"loop.prepare({type(optimizer).__name__}): its step() needs a {needed}, which computes the loss several "
-            "times a step; windows and loss scaling cannot hold for it. Leave it out of prepare, and call its step "
-            "yourself outside of loop.step()"
+    def prepare(self, things: Sequence[Any], options: Options) -> tuple[Any, ...]:
+        """The things, prepared, in the order given. Models first: sharding replaces the parameters of optimizers."""
+        if self._stepper.ranks.count > 1:
+            self._decide(things)
+        prepared = list(things)
+        for models in (True, False):
+            for i, thing in enumerate(things):
+                if isinstance(thing, nn.Module) == models:
+                    prepared[i] = self._prepare(thing, options)
+        return tuple(prepared)
+
+    def _decide(self, things: Sequence[Any]) -> None:
+        """DDP or FSDP, once for all models, at the first that is prepared."""
+        models = [t for t in things if isinstance(t, nn.Module)]
+        optimizers = [t for t in things if isinstance(t, Optimizer)]
+        if self._strategy == "auto" and models:
+            ranks, low_precision = self._stepper.ranks, self._stepper.precision.dtype is not None
+            parameters = [p for model in models for p in model.parameters()]
+            states = states_bytes(parameters, optimizers, low_precision=low_precision)
+            chosen, why = choose_strategy(states, memory_of(self._stepper.device), ranks.count)
+            self._strategy = "fsdp" if ranks.any(chosen == "fsdp") else "ddp"
+            self._say(f"{ranks.count} processes, strategy {self._strategy} ({why})")
+
+    def _prepare(self, thing: Any, options: Options) -> Any:
+        if any(thing is known for known in self._known):
+            raise UsageError(
+                f"loop.prepare({type(thing).__name__}): it is prepared already; prepare everything once, and use what "
+                "prepare gave back"
+            )
+        prepared = thing
+        if isinstance(thing, nn.Module):
+            prepared = self._prepare_model(thing, options)
+        elif isinstance(thing, Optimizer):
+            check_optimizer(thing)
+            sharded.repoint(thing)
+            options.change_optimizer(thing)
+            self._stepper.add_optimizer(thing)
+        elif isinstance(thing, DataLoader):
+            prepared = self._prepare_loader(thing)
+        elif hasattr(thing, "step") and isinstance(getattr(thing, "optimizer", None), Optimizer):
+            check_scheduler(thing, self._stepper.settings.schedule)
+            self._stepper.schedulers.append(thing)
+        else:
+            raise UsageError(
+                f"loop.prepare(...): cannot prepare a {type(thing).__name__}; it takes models, optimizers, DataLoaders "
+                "and learning rate schedulers"
+            )
+        self._known += [thing, prepared]
+        return prepared
+
+    def _prepare_loader(self, loader: DataLoader[Any]) -> PreparedLoader:
+        stepper = self._stepper
+        prepared = PreparedLoader(
+            loader, stepper.device, stepper.ranks, stepper.cursor, before_next=self._before_next, say=self._say
         )
+        self._loaders.append(prepared)
+        return prepared
 
-
-def check_scheduler(scheduler: Any, schedule: str) -> None:
-    """Raises `UsageError` for one such as ReduceLROnPlateau, whose step needs a metric, if the loop is to step it."""
-    if schedule != "manual" and (needed := needed_by_step(scheduler)):
-        raise UsageError(
-            f"loop.prepare({type(scheduler).__name__}): its step() needs {needed}, which the loop does not know; give "
-            f"Loop(schedule='manual') instead of {schedule!r}, and call scheduler.step({needed}) yourself"
+    def _prepare_model(self, model: nn.Module, options: Options) -> nn.Module:
+        device, precision, ranks = self._stepper.device, self._stepper.precision, self._stepper.ranks
+        options.change_model(model)
+        model = model.to(device)
+        if ranks.count > 1:
+            model = distributed.settle_batchnorm(model, device, self._say, sync=options.sync_batchnorm)
+        options.compile_model(model)
+        if precision.dtype is not None:
+            OutsideSteps(precision.scope, device.type, precision.dtype).attach(model)
+        wrapped = distributed.wrap(
+            model, ranks, device, self._strategy, find_unused=options.find_unused, inside_step=self._inside_step
         )
+        self._stepper.add_model(wrapped)
+        self._stepper.cuda_graphs = self._stepper.cuda_graphs or options.uses_cuda_graphs
+        return wrapped
