@@ -127,7 +127,44 @@ def without_grad(model: nn.Module) -> torch.Tensor:
         return model(X).sum()
 
 
+def step_of(*optimizers: int, **arguments: Any) -> Callable[[], None]:
+    def use() -> None:
+        made, model, optimizer = prepared()
+        with made.step(*[optimizer for _ in optimizers], **arguments):
+            made.backward(model(X).sum())
+
+    return use
+
+
+def backward_with(weight: float) -> Callable[[], None]:
+    def use() -> None:
+        made, model, _ = prepared()
+        with made.step():
+            made.backward(model(X).sum(), weight=weight)
+
+    return use
+
+
 WRONG = {
+    "no samples": (step_of(samples=0), r"loop.step\(samples=0\): a micro-batch holds at least one sample"),
+    "samples below none": (step_of(samples=-3), r"loop.step\(samples=-3\): a micro-batch holds at least one sample"),
+    "half a sample": (step_of(samples=1.5), r"loop.step\(samples=1.5\): a micro-batch holds at least one sample"),
+    "an optimizer twice": (
+        step_of(0, 0),
+        r"loop.step\(\): an optimizer is named twice; name each once, or none for all",
+    ),
+    "a weight below 0": (
+        backward_with(-1),
+        r"loop.backward\(loss, weight=-1\): a weight is a number of things, from 0",
+    ),
+    "a weight that is NaN": (backward_with(float("nan")), r"loop.backward\(loss, weight=nan\): a weight is a number"),
+    "epochs in words": (lambda: loop().epochs("3"), r"loop.epochs\('3'\): give the number of epochs, a whole number"),
+    "half an epoch": (lambda: loop().epochs(1.5), r"loop.epochs\(1.5\): give the number of epochs, a whole number"),
+    "a norm in words": (lambda: loop(clip_norm="1"), r"Loop\(clip_norm='1'\): a norm is a number above 0"),
+    "a model without values": (
+        lambda: loop().prepare(nn.Linear(4, 1, device="meta")),
+        r"loop.prepare\(Linear\): it has parameters on the meta device, without values; give it some first",
+    ),
     "step without prepare": (
         step_without_prepare,
         r"loop.step\(\): no optimizer is prepared; call loop.prepare\(model, optimizer, loader\) first",
@@ -201,7 +238,7 @@ WRONG = {
     "accumulate=0": (lambda: loop(accumulate=0), r"Loop\(accumulate=0\): a window holds at least one micro-batch"),
     "accumulate=2.5": (lambda: loop(accumulate=2.5), r"Loop\(accumulate=2.5\): .* give a whole number from 1"),
     "accumulate=True": (lambda: loop(accumulate=True), r"Loop\(accumulate=True\)"),
-    "clip_norm=0": (lambda: loop(clip_norm=0), r"Loop\(clip_norm=0\): a norm is above 0; give None"),
+    "clip_norm=0": (lambda: loop(clip_norm=0), r"Loop\(clip_norm=0\): a norm is a number above 0; give None"),
     "precision": (lambda: loop(precision="fp8"), r"Loop\(precision='fp8'\): not a precision; give one of auto, fp32"),
     "strategy": (lambda: loop(strategy="dp"), r"Loop\(strategy='dp'\): not one of auto, ddp, fsdp"),
     "last_window": (lambda: loop(last_window="skip"), r"Loop\(last_window='skip'\): not one of step, carry, drop"),

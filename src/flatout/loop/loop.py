@@ -116,6 +116,11 @@ class Loop:
 
     def epochs(self, count: int) -> Iterator[int]:
         """The epochs 0 to `count - 1`, from where a resumed run left off."""
+        if not isinstance(count, int) or count < 0:
+            raise UsageError(f"loop.epochs({count!r}): give the number of epochs, a whole number from 0")
+        return self._epochs(count)
+
+    def _epochs(self, count: int) -> Iterator[int]:
         while self._cursor.epoch < count:
             for loader in self._loaders:
                 if hasattr(loader, "set_epoch"):
@@ -141,6 +146,8 @@ class Loop:
                 "loop.step(): the batch does not come from a prepared loader; loop over what loop.prepare gave back, "
                 "or say how many samples it holds: loop.step(samples=n)"
             )
+        if samples is not None and (not isinstance(samples, int) or samples < 1):
+            raise UsageError(f"loop.step(samples={samples!r}): a micro-batch holds at least one sample")
         return _Current(self, Step(self._stepper, chosen, samples))
 
     def _to_step(self, call: str, optimizers: tuple[Optimizer, ...]) -> tuple[Optimizer, ...]:
@@ -150,6 +157,8 @@ class Loop:
             raise UsageError(f"{call}: already inside a step; steps do not nest")
         if self._cursor.evaluating:
             raise UsageError(f"{call}: inside loop.evaluation(), where nothing trains; step outside of it")
+        if len({id(o) for o in optimizers}) < len(optimizers):
+            raise UsageError(f"{call}: an optimizer is named twice; name each once, or none for all")
         self._state.trained = True
         return optimizers or tuple(self._stepper.optimizers)
 
@@ -185,6 +194,8 @@ class Loop:
                 f"loop.backward(loss, reduction={reduction!r}): mean, or sum together with weight=, the number of "
                 "things that were summed"
             )
+        if isinstance(weight, int | float) and not weight >= 0:
+            raise UsageError(f"loop.backward(loss, weight={weight!r}): a weight is a number of things, from 0")
         return self._step.backward(loss, weight, reduction)
 
     def log(self, **values: Any) -> None:

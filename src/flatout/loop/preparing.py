@@ -98,6 +98,11 @@ class Preparer:
 
     def _prepare_model(self, model: nn.Module, options: Options) -> nn.Module:
         device, precision, ranks = self._stepper.device, self._stepper.precision, self._stepper.ranks
+        if any(p.is_meta for p in model.parameters()):
+            raise UsageError(
+                f"loop.prepare({type(model).__name__}): it has parameters on the meta device, without values; give "
+                "it some first (model.to_empty(device=...), then its initialisation or load_state_dict)"
+            )
         options.change_model(model)
         model = model.to(device)
         if ranks.count > 1:

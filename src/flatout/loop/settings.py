@@ -28,8 +28,11 @@ class Settings:
                 f"Loop(accumulate={self.accumulate!r}): a window holds at least one micro-batch; give a whole number "
                 "from 1 (1: no accumulation)"
             )
-        if self.clip_norm is not None and not self.clip_norm > 0:
-            raise UsageError(f"Loop(clip_norm={self.clip_norm!r}): a norm is above 0; give None for no clipping")
+        above_zero = isinstance(self.clip_norm, int | float) and self.clip_norm > 0
+        if self.clip_norm is not None and not above_zero:
+            raise UsageError(
+                f"Loop(clip_norm={self.clip_norm!r}): a norm is a number above 0; give None for no clipping"
+            )
         _one_of("last_window", self.last_window, LAST_WINDOW)
         _one_of("schedule", self.schedule, SCHEDULES)
         _one_of("strategy", self.strategy, STRATEGIES)
