@@ -13,6 +13,7 @@ from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import torch
+import torch.distributed.nn.functional  # before the group is made, or its default arguments keep it for good
 import torch.nn.functional as F
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import parity_plain as plain
 import torch
+import torch.distributed.nn.functional  # before the group is made, or its default arguments keep it for good
 from parity_loop import assert_equal, make, train
 from parity_plain import Recipe
 from parity_tasks import TASKS, Task

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -73,3 +79,40 @@ def test_the_loss_of_another_process_is_told_from_other_errors() -> None:
     assert not is_loss_of_peer(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
     assert str(lost(3, "sum", gone)).endswith("PyTorch says: [pair.cc:534] Connection closed by peer [127.0.0.1]:5")
     assert "rank 3 waited for the other processes (sum)" in str(lost(3, "sum", gone))
+
+
+LEAVES = """
+import os, torch, flatout
+from flatout.loop import ranks
+
+def threads():
+    return [open(f"/proc/self/task/{t}/comm").read().strip() for t in os.listdir("/proc/self/task")]
+
+loop = flatout.Loop(device="cpu", quiet=True)
+model = torch.nn.Linear(1, 1)
+model, _ = loop.prepare(model, torch.optim.AdamW(model.parameters()))
+with loop.step(samples=1):
+    loop.backward(model(torch.ones(1, 1)).mean())
+assert any("gloo" in name for name in threads())
+ranks._leave()
+assert not any("gloo" in name for name in threads()), threads()
+"""
+
+
+@pytest.mark.integration
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are read from /proc")
+def test_no_thread_of_the_group_outlives_it() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    place = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    source = str(Path(__file__).resolve().parents[2] / "src")
+    ran = subprocess.run(
+        [sys.executable, "-c", LEAVES],
+        env={**os.environ, **place, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr

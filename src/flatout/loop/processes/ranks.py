@@ -7,6 +7,7 @@ that the user has already made is kept.
 from __future__ import annotations
 
 import atexit
+import importlib
 import os
 import sys
 from collections.abc import Iterator
@@ -131,6 +132,9 @@ def join(device: torch.device) -> Ranks:
                 f"Loop(device={device.type!r}): PyTorch has no way for several processes to exchange gradients on "
                 f"{device.type}; start one process without torchrun, or give device='cpu'"
             )
+        # Its functions have the default group as a default argument. Loaded later (by the first optimizer step), they
+        # would hold the group for good, and gloo's threads would outlive Python: one process in 20 aborts at its end.
+        importlib.import_module("torch.distributed.nn.functional")
         if device.type == "cuda":
             torch.cuda.set_device(device)
             dist.init_process_group("nccl", device_id=device)
