@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from flatout.loop.data.sharding import Plan
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(NamedTuple):
     """What a prepared loader says of the batch that it has just handed out.
 
     `samples`: how many samples of the batch count on this rank. It is less than the batch's length where samples were
@@ -47,6 +46,9 @@ class Cursor:
 
     def ask(self, owner: object) -> None:
         """`owner`, a pass over a loader, is asked for its next batch."""
+        if len(self._passes) == 1 and self._passes[0][0] is owner:  # as nearly always
+            self.first, self.outermost = False, True
+            return
         self.first = all(known is not owner for known, _ in self._passes)
         self.outermost = not self._passes or self._passes[0][0] is owner
 

@@ -119,7 +119,7 @@ def move(batch: Any, device: torch.device, *, non_blocking: bool = False) -> Any
     move. Containers keep their type; the batch that was given is not changed.
     """
     if isinstance(batch, torch.Tensor):
-        return batch.to(device, non_blocking=non_blocking)
+        return batch if batch.device == device else batch.to(device, non_blocking=non_blocking)
     if isinstance(batch, str | bytes | int | float | complex | bool | type | None):
         return batch
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import torch
 
@@ -34,11 +34,15 @@ class Ahead(Generic[T]):
 
     def take(self) -> T:
         """The next thing."""
-        self.fill()
+        if self._waiting is None:
+            try:
+                return self._pull()
+            except Exception as error:
+                self._waiting = error
+                raise
         taken = self._waiting
         if isinstance(taken, Exception):
             raise taken
-        assert taken is not None
         self._waiting = None
         return taken[0]
 
@@ -57,8 +61,7 @@ class Machinery(Protocol):
     def current_stream(self, device: torch.device) -> Any: ...
 
 
-@dataclasses.dataclass(frozen=True)
-class Sent:
+class Sent(NamedTuple):
     """A batch that is on its way. `arrived`: the event at the copy's end; None where it was not copied aside."""
 
     batch: Any

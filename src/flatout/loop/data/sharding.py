@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,7 @@ class DealtPlan:
 Plan = EpochPlan | DealtPlan
 
 
-@dataclass(frozen=True)
-class Share:
+class Share(NamedTuple):
     """One rank's batch: the indices to fetch, and how many of its samples count (None: seen when it is fetched)."""
 
     indices: Any

@@ -37,7 +37,7 @@ def bring_state(optimizer: Optimizer) -> None:
 
 
 def _key(optimizers: Sequence[Optimizer]) -> tuple[int, ...]:
-    return tuple(id(o) for o in optimizers)
+    return tuple(map(id, optimizers))
 
 
 @dataclass
