@@ -119,9 +119,14 @@ def move(batch: Any, device: torch.device, *, non_blocking: bool = False) -> Any
     move. Containers keep their type; the batch that was given is not changed.
     """
     if isinstance(batch, torch.Tensor):
-        return batch if batch.device == device else batch.to(device, non_blocking=non_blocking)
+        if type(batch) is torch.Tensor and batch.device == device:
+            return batch
+        return batch.to(device, non_blocking=non_blocking)
     if isinstance(batch, str | bytes | int | float | complex | bool | type | None):
         return batch
+
+    if type(batch) is list and all(type(part) is torch.Tensor for part in batch):  # what a DataLoader makes of pairs
+        return [part if part.device == device else part.to(device, non_blocking=non_blocking) for part in batch]
 
     def moved(part: Any) -> Any:
         return move(part, device, non_blocking=non_blocking)

@@ -79,13 +79,16 @@ class Loop:
         self._parts = Parts(self._stepper, self.say)
         self._metrics = Metrics(self.device, self.ranks)
         self._loaders: list[PreparedLoader] = []
-        self._step: Step | None = None
         self._state = State(
             self.device, self.ranks, self.precision, self._cursor, self._stepper, self._metrics, self._loaders
         )
         self._saver = Saver(self._state, self.say)
         self._preparer = Preparer(
-            self._stepper, self._loaders, self._saver.at_next, self.say, inside_step=lambda: self._step is not None
+            self._stepper,
+            self._loaders,
+            self._saver.at_next,
+            self.say,
+            inside_step=lambda: self._stepper.step is not None,
         )
 
     # --- setting up -------------------------------------------------------------------------------------------------
@@ -148,12 +151,12 @@ class Loop:
             )
         if samples is not None and (not isinstance(samples, int) or samples < 1):
             raise UsageError(f"loop.step(samples={samples!r}): a micro-batch holds at least one sample")
-        return _Current(self, Step(self._stepper, chosen, samples))
+        return Step(self._stepper, chosen, samples)
 
     def _to_step(self, call: str, optimizers: tuple[Optimizer, ...]) -> tuple[Optimizer, ...]:
         if not self._stepper.optimizers:
             raise UsageError(f"{call}: no optimizer is prepared; call loop.prepare(model, optimizer, loader) first")
-        if self._step is not None:
+        if self._stepper.step is not None:
             raise UsageError(f"{call}: already inside a step; steps do not nest")
         if self._cursor.evaluating:
             raise UsageError(f"{call}: inside loop.evaluation(), where nothing trains; step outside of it")
@@ -187,7 +190,8 @@ class Loop:
         number or a tensor (which is not read, so the host does not wait). `reduction`: "sum" for a loss that was summed
         over `weight` things and not averaged.
         """
-        if self._step is None:
+        step = self._stepper.step
+        if step is None:
             raise UsageError("loop.backward(loss): outside a step; call it inside `with loop.step():`")
         if reduction not in ("mean", "sum") or (reduction == "sum" and weight is None):
             raise UsageError(
@@ -196,7 +200,7 @@ class Loop:
             )
         if isinstance(weight, int | float) and not weight >= 0:
             raise UsageError(f"loop.backward(loss, weight={weight!r}): a weight is a number of things, from 0")
-        return self._step.backward(loss, weight, reduction)
+        return step.backward(loss, weight, reduction)
 
     def log(self, **values: Any) -> None:
         """Take values into the running means of `metrics`, weighed by the batch's samples. The host does not wait."""
@@ -224,7 +228,7 @@ class Loop:
         equally many, for code that exchanges something in each batch; the repeated ones count for nothing in `log` and
         `gather`. Sharded models need it and have it always.
         """
-        if self._step is not None:
+        if self._stepper.step is not None:
             raise UsageError("loop.evaluation(): inside a step; evaluate between steps")
         return evaluation.evaluating(self._stepper.models, self.precision, self._cursor, self.ranks, even=even)
 
@@ -347,20 +351,3 @@ class Loop:
         """A line of flatout's own on stderr, from the first rank, unless `quiet`."""
         if self.ranks.is_first and not self._quiet:
             print(f"flatout: {message}", file=sys.stderr)
-
-
-class _Current:
-    """Enters a step and makes it the loop's current one."""
-
-    def __init__(self, loop: Loop, step: Step) -> None:
-        self._loop = loop
-        self._step = step
-
-    def __enter__(self) -> Step:
-        entered = self._step.__enter__()
-        self._loop._step = self._step
-        return entered
-
-    def __exit__(self, *error: Any) -> None:
-        self._loop._step = None
-        self._step.__exit__(*error)

@@ -102,7 +102,7 @@ class Metrics:
 
 def readable(tensor: torch.Tensor) -> bool:
     """Whether its value can be read without waiting for it."""
-    return tensor.device.type == "cpu"
+    return tensor.is_cpu
 
 
 def _tensor(name: str, value: Any) -> torch.Tensor:

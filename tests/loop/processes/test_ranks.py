@@ -83,7 +83,7 @@ def test_the_loss_of_another_process_is_told_from_other_errors() -> None:
 
 LEAVES = """
 import os, torch, flatout
-from flatout.loop import ranks
+from flatout.loop.processes import ranks
 
 def threads():
     return [open(f"/proc/self/task/{t}/comm").read().strip() for t in os.listdir("/proc/self/task")]
@@ -106,7 +106,7 @@ def test_no_thread_of_the_group_outlives_it() -> None:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     place = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    source = str(Path(__file__).resolve().parents[2] / "src")
+    source = str(Path(__file__).resolve().parents[3] / "src")
     ran = subprocess.run(
         [sys.executable, "-c", LEAVES],
         env={**os.environ, **place, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"},

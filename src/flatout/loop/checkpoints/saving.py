@@ -66,8 +66,9 @@ class Saver:
         if not cursor.outermost or cursor.evaluating:
             return
         self._loops += cursor.first
-        self._go_on_now()
-        if self._loops == 1:  # the body that a resume starts again has this loop first
+        if self._go_on is not None:
+            self._go_on_now()
+        if self._waiting and self._loops == 1:  # the body that a resume starts again has this loop first
             self._make_all(in_epoch=True)
 
     @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 
@@ -27,14 +28,19 @@ class Precision:
     scaler: torch.amp.GradScaler
     scope: Scope = field(default_factory=Scope)
 
-    @property
+    @cached_property
     def dtype(self) -> torch.dtype | None:
         """The low precision of autocast; None where it is off."""
         return LOW.get(self.mode)
 
     def autocast(self) -> AbstractContextManager[object]:
         """Matrix products and convolutions run in `dtype` inside this."""
-        return Block(self.scope, self.device.type, self.dtype)
+        return self._surroundings if self.dtype is None else Block(self.scope, self.device.type, self.dtype)
+
+    @cached_property
+    def _surroundings(self) -> Block:
+        """What changes nothing and remembers nothing: one for all steps."""
+        return Block(self.scope, self.device.type, None)
 
     def no_autocast(self) -> AbstractContextManager[object]:
         """For the backward pass: it runs in the dtypes of the forward pass and takes no casts of its own.

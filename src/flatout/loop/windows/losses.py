@@ -47,7 +47,7 @@ class NaNWatch:
 
     def see(self, loss: torch.Tensor, where: Callable[[], Where]) -> None:
         """Take in a loss without its graph."""
-        if loss.device.type == "cpu":
+        if loss.is_cpu:
             number = loss.item()
             if number != number:
                 raise TrainingError(_message(where(), ""))

@@ -47,9 +47,11 @@ class Step:
             self._no_exchange.__enter__()
         self._autocast = stepper.precision.autocast()
         self._autocast.__enter__()
+        stepper.step = self
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
+        self._stepper.step = None
         if self._autocast is not None:
             self._autocast.__exit__(None, None, None)
         if self._no_exchange is not None:

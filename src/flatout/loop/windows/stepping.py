@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -21,6 +21,9 @@ from flatout.loop.settings import Settings
 from flatout.loop.windows import gradients
 from flatout.loop.windows.accumulate import Window, window_length
 from flatout.loop.windows.losses import NaNWatch, Where
+
+if TYPE_CHECKING:
+    from flatout.loop.windows.step import Step
 
 LAST_WINDOW = {
     "step": "it is stepped with its own weight",
@@ -77,6 +80,7 @@ class Stepper:
         self.models: list[nn.Module] = []
         self.optimizers: list[Optimizer] = []
         self.schedulers: list[Any] = []
+        self.step: Step | None = None  # the one under way
         self.optimizer_steps = 0
         self.micro_batches = 0
         self.part_size: int | None = None
@@ -148,7 +152,8 @@ class Stepper:
             self._cut_short(opened)  # the loop over the loader was left by `break`
             opened = self._opened.get(key)
         if opened is None:
-            self._check(optimizers)
+            if not self._checked.issuperset(key):
+                self._check(optimizers)
             gradients.forget(optimizers)  # what backward passes outside of the loop have left
             opened = self._opened[key] = self._open(optimizers)
         return opened
@@ -157,7 +162,7 @@ class Stepper:
         batch, length, planned = self.cursor.batch, self.settings.accumulate, None
         plan = batch.plan if batch else None
         start = batch.number if batch else 0
-        if plan is not None:
+        if plan is not None and (length > 1 or self.ranks.count > 1):  # else the batch is all there is to weigh
             batches = plan.batches
             length = window_length(length, start, batches, carry=self.settings.last_window == "carry")
             if length < self.settings.accumulate:
@@ -209,13 +214,15 @@ class Stepper:
 
         `by_hand`: the ranks have exchanged their gradients already, and no backward pass has.
         """
-        opened = self._opened.pop(_key(optimizers))
+        key = _key(optimizers)
+        opened = self._opened.pop(key)
         if self.settings.last_window == "drop" and opened.window.count < self.settings.accumulate:
             gradients.forget(optimizers)
             return
         if self.ranks.count > 1 and not by_hand:
             distributed.check_exchanged(self.models, lambda: gradients.parameters(optimizers))
-        self._first_time(optimizers)
+        if not self._checked.issuperset(key):
+            self._first_time(optimizers)
         correction = opened.window.correction()
         if correction is not None:
             gradients.multiply(optimizers, correction)
