@@ -166,3 +166,23 @@ def test_what_is_said_in_a_group_of_the_users_own(tmp_path: Path) -> None:
     assert sum("BatchNorm normalises each process's batch by itself" in line for line in lines) == 1
     assert len(lines) == 3, first.stderr
     assert second.stderr == ""
+
+
+ENDING = """
+import sys, torch, flatout
+sys.setswitchinterval(100)  # the main thread keeps the interpreter's lock as long as it can
+loop = flatout.Loop(device="cpu", quiet=True)
+model = torch.nn.Linear(2, 1)
+model, optimizer = loop.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1))
+for epoch in loop.epochs(1):
+    with loop.step(samples=3):
+        loop.backward(model(torch.ones(3, 2)).mean())
+"""
+
+
+@pytest.mark.integration
+def test_processes_that_end_right_after_an_exchange_end_well(tmp_path: Path) -> None:
+    script = tmp_path / "ending.py"
+    script.write_text(ENDING)
+    ends = [end for _ in range(2) for end in launch(script, 2)]
+    assert {(end.returncode, end.stderr) for end in ends} == {(0, "")}

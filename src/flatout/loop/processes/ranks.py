@@ -10,6 +10,7 @@ import atexit
 import importlib
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from flatout.errors import TrainingError, UsageError
 LAUNCHED = ("RANK", "WORLD_SIZE", "LOCAL_RANK")  # what torchrun sets, and nothing else does
 GONE = ("Connection closed by peer", "Connection reset by peer", "Timed out waiting", "NCCL communicator was aborted")
 ADDRESS = ("MASTER_ADDR", "MASTER_PORT")
+LAST_BREATH_SECONDS = 0.1  # many times what a thread needs that waits only for the interpreter's lock
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,9 @@ def join(device: torch.device) -> Ranks:
             dist.init_process_group("gloo")
         atexit.register(_leave)
     rank, count = dist.get_rank(), dist.get_world_size()
+    if count > 1:
+        atexit.unregister(_let_threads_finish)  # once, and before the group is left
+        atexit.register(_let_threads_finish)
     local_rank = int(os.environ.get("LOCAL_RANK", device.index or 0))
     return Ranks(rank, local_rank, count, _hosts() if count > 1 else None)
 
@@ -178,6 +183,16 @@ def _hosts() -> Any:
     if _made_for is None or _made_for[0] is not dist.group.WORLD:
         _made_for = (dist.group.WORLD, dist.new_group(backend="gloo"))
     return _made_for[1]
+
+
+def _let_threads_finish() -> None:
+    """At the end of the process: let gloo's threads drop the tensors of the last exchanges.
+
+    They need the interpreter's lock for that. A thread that asks for it only when the interpreter is being taken down
+    aborts the process ("terminate called without an active exception", PyTorch 2.13 and 2.14), and torchrun reports
+    a training that went well as failed. The threads outlive the group for as long as a DDP model holds it.
+    """
+    time.sleep(LAST_BREATH_SECONDS)
 
 
 def _leave() -> None:
