@@ -27,7 +27,7 @@ from pages import write_between
 
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- parity: begin -->", "<!-- parity: end -->"
-TIMEOUT_SECONDS = 120
+TIMEOUT_SECONDS = 240
 TITLES = {
     "naive": "plain loop, naive",
     "accelerate": "Accelerate, default",
