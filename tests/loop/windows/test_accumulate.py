@@ -229,3 +229,15 @@ def test_the_last_window_has_its_own_weight() -> None:
     assert len(optimizer.seen) == 2
     for seen, part in zip(optimizer.seen, (slice(0, 16), slice(16, 18))):
         assert error(seen, gradient(model, nn.functional.cross_entropy(model(x[part]), y[part]))) < 1e-6
+
+
+def test_weights_in_tensors_keep_the_digits_of_a_loss_in_float64() -> None:
+    model = nn.Linear(4, 1, bias=False).double()
+    inputs, before = torch.randn(10, 4, dtype=torch.float64), model.weight.detach().clone()
+    loop = Loop(device="cpu", accumulate=2, quiet=True)
+    model, _ = loop.prepare(model, torch.optim.SGD(model.parameters(), lr=1.0))
+    for _ in loop.epochs(1):
+        for part in (inputs[:3], inputs[3:]):
+            with loop.step(samples=len(part)):
+                loop.backward(model(part).sum(), weight=torch.tensor(len(part)), reduction="sum")
+    torch.testing.assert_close(model.weight, before - inputs.mean(0), rtol=0, atol=1e-14)

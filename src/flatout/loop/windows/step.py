@@ -77,7 +77,8 @@ class Step:
         check_kind(loss)
         stepper = self._stepper
         if self._scale is None:
-            self._scale = self._take_in(weight, summed=reduction == "sum")
+            exact = isinstance(weight, torch.Tensor) and loss.dtype == torch.float64  # whole numbers divide in float32
+            self._scale = self._take_in(weight.double() if exact else weight, summed=reduction == "sum")
             self._weight = (weight, reduction)
         elif not _same(weight, self._weight[0]) or reduction != self._weight[1]:
             raise UsageError(
