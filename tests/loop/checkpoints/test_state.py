@@ -799,3 +799,22 @@ def test_an_average_model_is_kept(tmp_path: Path) -> None:
     other.keep(average=nn.Linear(3, 1))
     with pytest.raises(CheckpointError, match="average: the checkpoint lacks weight, bias"):
         other.resume(tmp_path)
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_a_relative_folder_is_where_it_was_when_the_save_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait: bool
+) -> None:
+    then, later = tmp_path / "then", tmp_path / "later"
+    then.mkdir()
+    later.mkdir()
+    training = Training()
+
+    def save(epoch: int, number: int) -> None:
+        monkeypatch.chdir(then)
+        training.loop.save("checkpoints", wait=wait)
+        monkeypatch.chdir(later)
+
+    training.run(save)
+    assert list(then.glob("checkpoints/step-*.pt"))
+    assert not list(later.iterdir())

@@ -55,6 +55,7 @@ class Saver:
                 "loop.save(folder): in the second loop over batches and outside `for epoch in loop.epochs(n):`, so a "
                 "resume could not tell where to go on; loop over loop.epochs"
             )
+        folder = folder.absolute()  # the save may be made when the script has gone to another folder
         given = {name: plain(value, name, copy=True) for name, value in extra.items()}
         self._waiting[folder] = Request(folder, keep, wait, given)
         if not inside:
