@@ -168,10 +168,13 @@ def test_an_error_on_the_way_leaves_what_was_there(tmp_path: Path, monkeypatch: 
 
 def test_a_file_where_the_folder_should_be(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(CheckpointError, match=r"loop.save\(.*file.*cannot be written \(File exists\)"):
+    with pytest.raises(CheckpointError, match=r"loop.save\(.*file.*cannot be written \(File exists\).*no folder"):
         write(tmp_path / "file", 1)
-    with pytest.raises(CheckpointError, match="cannot be written"):
+    with pytest.raises(CheckpointError, match=r"cannot be written.*no folder"):
         write(tmp_path / "file" / "below", 1)
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(CheckpointError, match=r"cannot be written.*no folder"):
+        write(tmp_path / "dangling", 1)
     with pytest.raises(CheckpointError, match="cannot be read as a folder"):
         checkpoint.versions(tmp_path / "file")
 

@@ -53,6 +53,8 @@ def _step(path: Path) -> int:
     return int(match[1])
 
 
+ROOM = "the versions saved before are untouched; make room or give a folder that can be written to"
+
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
@@ -83,9 +85,10 @@ def write(folder: Path, content: dict[str, Any], *, keep: int | None = None) -> 
         for path in ahead + (behind[: max(0, len(behind) + 1 - keep)] if keep else []):
             path.unlink(missing_ok=True)
     except OSError as error:
+        no_folder = isinstance(error, FileExistsError | NotADirectoryError)
         raise CheckpointError(
-            f"loop.save({str(folder)!r}): {target.name} cannot be written ({error.strerror or error}); the versions "
-            "saved before are untouched; make room or give a folder that can be written to"
+            f"loop.save({str(folder)!r}): {target.name} cannot be written ({error.strerror or error}); "
+            + ("what is there is no folder; give another place" if no_folder else ROOM)
         ) from error
     return target
 

@@ -132,13 +132,11 @@ class State:
             if content["ranks"] != self.ranks.count:
                 faults.append(
                     f"saved in the middle of an epoch by {content['ranks']} ranks, and there are {self.ranks.count} "
-                    "now, so the rest of the epoch cannot be dealt out as it was begun"
+                    "now, so the rest of the epoch cannot be dealt out as it was begun; resume with "
+                    f"{content['ranks']}, or from a checkpoint of an epoch's end"
                 )
-            for i, (sizes, loader) in enumerate(zip(content["loaders"], self.loaders)):
-                if sizes != (now := _loader_sizes(loader)):
-                    faults.append(
-                        f"saved in the middle of an epoch, with loader {i} of {_words(sizes)}, now {_words(now)}"
-                    )
+            else:  # with other ranks the loaders differ for that reason alone
+                faults += self._loader_faults(content["loaders"])
         for i, (model, state) in enumerate(zip(self.stepper.models, content["models"])):
             faults += [f"model {i}: {fault}" for fault in tensors.model_faults(distributed.unwrap(model), state)]
         for name, thing in self.kept.items():
@@ -147,6 +145,13 @@ class State:
         for i, (optimizer, state) in enumerate(zip(self.stepper.optimizers, content["optimizers"])):
             faults += [f"optimizer {i}: {fault}" for fault in optimizer_faults(optimizer, state)]
         return faults
+
+    def _loader_faults(self, saved: Sequence[Any]) -> list[str]:
+        return [
+            f"saved in the middle of an epoch, with loader {i} of {_words(sizes)}, now {_words(_loader_sizes(loader))}"
+            for i, (sizes, loader) in enumerate(zip(saved, self.loaders))
+            if sizes != _loader_sizes(loader)
+        ]
 
     def restore(self, content: dict[str, Any]) -> Callable[[], None]:
         """Put back a content without faults. Models and optimizers come last: what the user keeps may refuse its state.
