@@ -132,7 +132,14 @@ class Plain:
                     self.loader.sampler.set_epoch(self.epoch)
                 self.epoch += 1
                 self._batches = iter(self.loader)
-        return total / steps
+        return self._over_all_ranks(total) / steps
+
+    def _over_all_ranks(self, number: float) -> float:
+        if self.work.ranks == 1:
+            return number
+        mean = torch.tensor(number / self.work.ranks, dtype=torch.float64)
+        torch.distributed.all_reduce(mean)
+        return mean.item()
 
 
 class Looped:

@@ -28,15 +28,16 @@ class Batch(NamedTuple):
 class Cursor:
     """The place in the training, in epochs and batches.
 
-    `batch` is None outside a loop over a prepared loader. `even`: an evaluation gives every rank equally many batches,
-    with repeats that count for nothing; else no sample is handed out twice and a rank may have a batch less.
-    `outermost` and `first` are of the pass that asked last for a batch: whether no other pass was under way when it
-    began, and whether it had no batch yet. `when_read` are told of a pass that is read to its end, while its last batch
-    is still in hand.
+    `batch` is None outside a loop over a prepared loader; `of_pass` is the pass that it comes from. `even`: an
+    evaluation gives every rank equally many batches, with repeats that count for nothing; else no sample is handed out
+    twice and a rank may have a batch less. `outermost` and `first` are of the pass that asked last for a batch: whether
+    no other pass was under way when it began, and whether it had no batch yet. `when_read` are told of a pass that is
+    read to its end, while its last batch is still in hand.
     """
 
     epoch: int = 0
     batch: Batch | None = None
+    of_pass: object | None = None
     evaluating: bool = False
     outermost: bool = True
     first: bool = True
@@ -61,16 +62,7 @@ class Cursor:
                 break
         else:
             self._passes.append(entry)
-        self.batch = batch
-
-    @property
-    def of_pass(self) -> object | None:
-        """The pass that the batch in hand comes from."""
-        owner: object
-        for owner, batch in self._passes:
-            if batch is self.batch:
-                return owner
-        return None
+        self.batch, self.of_pass = batch, owner
 
     def read(self, owner: object) -> None:
         """`owner` has no more batches, and the body of its last one is through."""
@@ -80,4 +72,4 @@ class Cursor:
     def leave(self, owner: object) -> None:
         """`owner` is over: in hand is the batch of the newest pass that is still under way."""
         self._passes = [entry for entry in self._passes if entry[0] is not owner]
-        self.batch = self._passes[-1][1] if self._passes else None
+        self.of_pass, self.batch = self._passes[-1] if self._passes else (None, None)

@@ -125,8 +125,12 @@ def move(batch: Any, device: torch.device, *, non_blocking: bool = False) -> Any
     if isinstance(batch, str | bytes | int | float | complex | bool | type | None):
         return batch
 
-    if type(batch) is list and all(type(part) is torch.Tensor for part in batch):  # what a DataLoader makes of pairs
-        return [part if part.device == device else part.to(device, non_blocking=non_blocking) for part in batch]
+    if type(batch) is list:  # what a DataLoader makes of pairs, on a CPU nearly always in its place
+        for part in batch:
+            if type(part) is not torch.Tensor or part.device != device:
+                break
+        else:
+            return batch
 
     def moved(part: Any) -> Any:
         return move(part, device, non_blocking=non_blocking)

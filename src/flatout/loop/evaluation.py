@@ -24,7 +24,7 @@ def evaluating(
 ) -> Iterator[None]:
     """See `Loop.evaluation`. All modes, flags and places are put back, also after an exception."""
     models = list(models)
-    before = cursor.batch, cursor.evaluating, cursor.even
+    before = cursor.batch, cursor.of_pass, cursor.evaluating, cursor.even
     modes = [(module, module.training) for model in models for module in model.modules()]
     share_buffers(models, ranks)
     replicated = [model for model in models if isinstance(model, DistributedDataParallel)]
@@ -50,7 +50,7 @@ def evaluating(
                 sharded.reshard(model)
         for model, flag in flags:
             model.require_forward_param_sync = flag
-        cursor.batch, cursor.evaluating, cursor.even = before
+        cursor.batch, cursor.of_pass, cursor.evaluating, cursor.even = before
 
 
 def share_buffers(models: Iterable[nn.Module], ranks: Ranks) -> None:

@@ -58,7 +58,9 @@ class Metrics:
             self._take(name, number, its_weight)
 
     def _take(self, name: str, value: float, weight: float) -> None:
-        sums = self._sums.setdefault(name, [0.0, 0.0])
+        sums = self._sums.get(name)
+        if sums is None:
+            sums = self._sums[name] = [0.0, 0.0]
         sums[0] += value * weight
         sums[1] += weight
 

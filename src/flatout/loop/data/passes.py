@@ -87,12 +87,10 @@ class Pass:
             finally:
                 self.close()
             raise
-        self._cursor.announce(self._place, Batch(self.handed, samples, self._is_last(), self.feed.plan))
+        last = self._ahead.ended if self._looks_ahead else self.handed + 1 == self.feed.batches
+        self._cursor.announce(self._place, Batch(self.handed, samples, last, self.feed.plan))
         self.handed += 1
         return sent.batch if self._copier is None else self._copier.receive(sent)
-
-    def _is_last(self) -> bool:
-        return self._ahead.ended if self._looks_ahead else self.handed + 1 == self.feed.batches
 
     def _take_mark(self) -> None:
         self._mark = {"streams": self._streams.snapshot(), "feed": self.feed.state()}

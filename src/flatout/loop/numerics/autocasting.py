@@ -37,7 +37,7 @@ class Block(AbstractContextManager[None]):
         self._autocast = None if dtype is None else torch.autocast(device_type, dtype=dtype)
 
     def __enter__(self) -> None:
-        if self._scope.depth == 0:
+        if self._scope.calls and self._scope.depth == 0:
             self._scope.leave_calls()
         self._scope.depth += 1
         if self._autocast is not None:

@@ -64,7 +64,7 @@ class Window:
                 self._expected = self._planned
             else:
                 self._on_plan = False
-                guess = self._sum_over_ranks(weight) * self.length
+                guess = (weight if self._ranks == 1 else self._sum_over_ranks(weight)) * self.length
                 self._expected = divisor(guess) if alike or self.length == 1 else power_of_two(guess)
         self._on_plan = self._on_plan and planned
         self.count += 1

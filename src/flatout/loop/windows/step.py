@@ -108,7 +108,7 @@ class Step:
             and self._samples is None
             and batch is not None
             and self._stepper.cursor.of_pass is opened.of_pass
-            and batch.number == opened.next_batch
+            and batch.number == opened.first_batch + opened.window.count  # the one that it expects next
         )
         samples = self._samples if self._samples is not None else announced
         alike = weight is None  # batches of samples mostly are, texts of tokens are not

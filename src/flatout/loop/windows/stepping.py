@@ -54,11 +54,6 @@ class Opened:
     loss_scale: torch.Tensor | None
     scale_updates: int
 
-    @property
-    def next_batch(self) -> int:
-        """The batch that it expects next."""
-        return self.first_batch + self.window.count
-
 
 class Stepper:
     """Opens, fills and closes the windows of sets of optimizers."""
@@ -226,9 +221,10 @@ class Stepper:
         correction = opened.window.correction()
         if correction is not None:
             gradients.multiply(optimizers, correction)
-        rescaling = self.loss_scale.factor_since(opened.loss_scale, opened.scale_updates)
-        if rescaling is not None:
-            gradients.multiply(optimizers, rescaling)
+        if opened.loss_scale is not None:
+            rescaling = self.loss_scale.factor_since(opened.loss_scale, opened.scale_updates)
+            if rescaling is not None:
+                gradients.multiply(optimizers, rescaling)
         if self.settings.clip_norm is not None:
             self.loss_scale.unscale(optimizers)
             self.grad_norm = gradients.clip(optimizers, self.settings.clip_norm, self.models)
