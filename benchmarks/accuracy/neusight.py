@@ -18,7 +18,7 @@ from dry import ORACLES, ROOT
 
 sys.path.insert(0, str(ROOT / "src"))
 from flatout.costs import Operation, TensorType
-from flatout.costs.operation import contiguous_strides
+from flatout.recording.operation import contiguous_strides
 
 FOLDER = ORACLES / "neusight"
 GPUS = {

@@ -76,7 +76,7 @@ def record(script: str, arguments: Sequence[str]) -> Step:
     machine = boot(find("rtx 3090"), usable_bytes=UNLIMITED_BYTES)
     seen: list[Operation] = []
     last: list[Operation] = []
-    observing.listen(lambda op, args, kwargs, result: seen.append(observing.describe(op, args, kwargs, result)))
+    observing.listen(lambda op, args, kwargs, result, began: seen.append(observing.describe(op, args, kwargs, result)))
 
     def wait(reason: str, **facts: bool) -> None:
         nonlocal last

@@ -17,9 +17,9 @@ from flatout.costs import (
     operation_seconds,
 )
 from flatout.costs.engine import engine, highest_rate, sustained_rate
-from flatout.costs.operation import tensor
 from flatout.costs.tiles import tiled_operations
 from flatout.gpu import all_gpus, find
+from flatout.recording.operation import tensor
 
 sizes = st.integers(1, 5000)
 products = st.builds(Product, st.integers(1, 64), sizes, sizes, sizes)

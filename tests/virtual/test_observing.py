@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from flatout.costs import Operation, cost
-from flatout.costs.operation import tensor
+from flatout.recording.operation import tensor
 from flatout.virtual import observing
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def seen(machine: Machine) -> Iterator[list[Operation]]:
     found: list[Operation] = []
     before = observing.listen(
-        lambda op, args, kwargs, result: found.append(observing.describe(op, args, kwargs, result))
+        lambda op, args, kwargs, result, began: found.append(observing.describe(op, args, kwargs, result))
     )
     yield found
     observing.listen(before)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from flatout.costs.cost import FREE, Cost, Kernel
-from flatout.costs.operation import Operation, TensorType
+from flatout.recording.operation import Operation, TensorType
 
 Formula: TypeAlias = "Callable[[Operation], tuple[Kernel, ...]]"
 

@@ -20,6 +20,7 @@ import msgspec
 from flatout.errors import RecordingError
 from flatout.recording.layout import ACTIONS, NO_PLACE, PHASES, TABLES, check_header
 from flatout.recording.schema import CATEGORIES, Assumption, Ending, MemoryEvent, Peak, Place, Run, Step, Wait
+from flatout.recording.tape import Tape
 
 LONGEST_TEXT_BYTES = 64 * 2**20
 ROWS_AT_ONCE = 10_000  # a short read never keeps the writer of a live run waiting
@@ -72,6 +73,10 @@ class Recording:
     def peak(self) -> Peak | None:
         """The moment of highest allocated memory, or `None` where none was noted."""
         return self._document("peak", Peak)
+
+    def tape(self) -> Tape | None:
+        """What the host asked for in some steps, or `None` where that was not noted."""
+        return self._document("tape", Tape)
 
     def steps(self) -> list[Step]:
         """The optimizer steps in their order."""

@@ -27,6 +27,7 @@ from flatout.recording.schema import (
     Run,
     Step,
 )
+from flatout.recording.tape import Tape
 from flatout.recording.text import json_of, storable
 
 COMMIT_SECONDS = 0.5
@@ -100,6 +101,11 @@ class Writer:
         """Note the highest moment so far, replacing an earlier one."""
         with self._small_lock:
             self._documents["peak"] = peak
+
+    def tape(self, tape: Tape) -> None:
+        """Note what the host asked for in some steps, replacing an earlier tape."""
+        with self._small_lock:
+            self._documents["tape"] = tape
 
     def fact(self, name: str, value: object) -> None:
         """Note a named fact, replacing an earlier one. Raises `TypeError` for a value that JSON cannot carry."""

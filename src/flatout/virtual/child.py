@@ -59,12 +59,14 @@ class DryRunHook:
 
     def phase_changed(self, phase: Phase) -> None:
         self._machine.phase = phase
+        self._machine.clock.phase_changed(phase)
         self._writer.doing(f"{phase}, step {self._machine.step + 1}")
 
     def optimizer_stepped(self, optimizer: Any) -> None:
         from flatout.virtual.categories import mark_optimizer
 
         self._state_bytes[id(optimizer)] = mark_optimizer(optimizer)
+        self._machine.clock.skip()
 
     def step_completed(self, steps: int) -> None:
         self._note_steps(steps)
@@ -84,8 +86,10 @@ class DryRunHook:
             self._writer.step(Step(machine.step, operations, memory.sequence, memory.peak_bytes, user_place()))
             machine.step += 1
             operations = 0
+            machine.clock.step_completed()
         self.phase_changed(machine.phase)  # the same phase, of the next step
         self._write_peak()
+        machine.clock.skip()
 
     def failing(self, error: BaseException) -> None:
         """C++ may have named the native device of a virtual tensor."""
@@ -101,6 +105,10 @@ class DryRunHook:
         counter = self._machine.steps.counter
         if error is None and counter.program_ends():
             self._note_steps(counter.completed)
+        self._machine.clock.stop()
+        tape = self._machine.clock.tape()
+        if tape is not None:
+            self._writer.tape(tape)
         self._write_peak()
         self._write_facts(error)
         sentence = self._guard.report().sentence()
@@ -186,7 +194,9 @@ def install(raw: dict[str, Any]) -> DryRunHook | None:
         return None
 
     from flatout.steps import watch_steps
+    from flatout.virtual.clock import Clock
 
+    machine.clock = Clock(machine)
     hook = DryRunHook(options, machine, writer, guard)
     machine.steps = watch_steps(hook)
     writer.doing("setup, before the first step")

@@ -9,6 +9,7 @@ import msgspec
 from flatout.recording.schema import Assumption, Peak, Step
 from flatout.virtual.early_end import early_end, exit_code, position
 from flatout.virtual.prediction import Memory, PeakAt, PredictedError, PredictedOutcome, Result
+from flatout.virtual.timing import predicted_time
 
 if TYPE_CHECKING:
     from flatout.gpu import GPU
@@ -38,6 +39,7 @@ def judge(recording: Recording, gpu: GPU, exit: Exit, unlimited: Recording | Non
         used_gpu=peak is not None and peak.allocated_bytes > 0,
         steps=len(steps),
         operations=sum(step.operations for step in steps),
+        time=None if error is not None else predicted_time(recording.tape(), gpu),
         stopped=recording.ending is not None and recording.ending.outcome == "stopped",
         needed_bytes=None if need is None else need.reserved_bytes + gpu.context_bytes,
         unlimited=None if need is None else _memory(need, gpu),

@@ -51,6 +51,7 @@ class Machine:
         out_of_memory_errors: how often memory ran out, also where the script caught that.
         facts: what the recording shall tell, as plain data.
         initialized: whether the script has used CUDA (what ``torch.cuda.is_initialized`` says).
+        clock: who writes the tape (see `flatout.virtual.clock`), or None.
         workspaces: memory that libraries keep once taken, by device, stream, thread and library.
     """
 
@@ -70,6 +71,7 @@ class Machine:
         self.facts: dict[str, Any] = {}
         self.workspaces: dict[Any, Any] = {}
         self.steps: Any = None
+        self.clock: Any = None
         self.tainted = False
         self.sync_debug_mode = 0
         self.face: Any = None
@@ -85,8 +87,11 @@ class Machine:
         """The host waits for the GPU here. Warns or raises where the script asked for that (sync debug mode)."""
         if self.sync_debug_mode and reason != "synchronize":
             _warn_of_synchronization(self.sync_debug_mode)
+        place = user_place()
         if self.writer is not None:
-            self.writer.wait(user_place(), reason, invented=invented, steered=steered)
+            self.writer.wait(place, reason, invented=invented, steered=steered)
+        if self.clock is not None:
+            self.clock.wait(reason, place)
 
     def assume_that(self, text: str, *, anywhere: bool = False) -> None:
         """Note something that had to be assumed, with the line of the script where (unless it holds `anywhere`)."""

@@ -1,7 +1,8 @@
 """Whoever wants to see every operation that reaches a virtual GPU says so here.
 
-A listener is called after each operation with the operator, its arguments and its result; `describe` makes an
-`Operation` of them, which knows nothing of tensors. Without a listener an operation pays one look at `listener`.
+A listener is called after each operation with the operator, its arguments, its result, and when it began by the
+listener's own clock; `describe` makes an `Operation` of them, which knows nothing of tensors. Without a listener an
+operation pays one look at `listener` and one at a clock that stands still.
 """
 
 from __future__ import annotations
@@ -11,28 +12,38 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from flatout.costs import Operation, TensorType
+from flatout.recording.operation import Operation, TensorType
 from flatout.virtual.tensor import HOST_INDEX, native_device
 
 if TYPE_CHECKING:
     from flatout.virtual.operators import Operator
 
-Listener = Callable[["Operator", Sequence[Any], "dict[str, Any]", Any], None]
+Listener = Callable[["Operator", Sequence[Any], "dict[str, Any]", Any, int], None]
 
 listener: Listener | None = None
 """Who is told of operations; set by `listen`."""
+
+
+def _no_clock() -> int:
+    return 0
+
+
+now: Callable[[], int] = _no_clock
+"""The listener's clock; set by `listen`."""
 
 _Tensor = torch.Tensor
 _types: dict[Any, TensorType] = {}
 _dtypes: dict[torch.dtype, str] = {}
 _operations: dict[Any, Operation] = {}
 _PLAIN = (bool, int, float, str)
+_LARGE = 1 << 63  # what a recording's numbers can hold
 
 
-def listen(new: Listener | None) -> Listener | None:
-    """Make `new` the one who is told; None for nobody. Returns who was told before."""
-    global listener
+def listen(new: Listener | None, clock: Callable[[], int] = _no_clock) -> Listener | None:
+    """Make `new` the one who is told, by that clock; None for nobody. Returns who was told before."""
+    global listener, now
     before, listener = listener, new
+    now = clock
     return before
 
 
@@ -92,8 +103,9 @@ def _dtype(dtype: torch.dtype) -> str:
 
 
 def _argument(value: Any) -> Any:
-    if value is None or type(value) in _PLAIN:
-        return value
+    kind = type(value)
+    if value is None or kind in _PLAIN:
+        return value if kind is not int or -_LARGE < value < _LARGE else float(value)
     if isinstance(value, _Tensor):
         return _type(value)
     if isinstance(value, (tuple, list)):

@@ -57,6 +57,29 @@ class Memory(msgspec.Struct, frozen=True):
         return max(self.upper_bound_bytes, self.peak_reserved_bytes) + self.context_bytes
 
 
+class Time(msgspec.Struct, frozen=True):
+    """What one training step takes, simulated, in seconds.
+
+    `step_seconds` lies between `low_seconds` and `high_seconds` for four steps in five (see docs/costs.md);
+    `lower_bound_seconds` is the speed of light of the same operations. `kernels_seconds` is the GPU's work and
+    `host_seconds` the host's, each as if it never waited for the other; `bound_by` adds up to the step.
+    `flops_utilization_ratio` (MFU) is the operations of products and convolutions over what the GPU's dense rate for
+    them allows in a step. `samples_per_second` is None where no loader told how many samples a step takes.
+    """
+
+    step_seconds: float
+    low_seconds: float
+    high_seconds: float
+    lower_bound_seconds: float
+    kernels_seconds: float
+    host_seconds: float
+    bound_by: dict[str, float]
+    flops: float
+    flops_utilization_ratio: float | None = None
+    samples_per_second: float | None = None
+    unknown_operators: dict[str, float] = {}
+
+
 class PredictedError(msgspec.Struct, frozen=True):
     """Why the script ended early: its exception, or what ended its process (`timeout`, `interrupted`, a signal).
 
@@ -96,7 +119,7 @@ class Result(msgspec.Struct, frozen=True):
     steps: int
     operations: int
     stopped: bool = False
-    time: None = None
+    time: Time | None = None
     largest_batch: None = None
     needed_bytes: int | None = None
     unlimited: Memory | None = None

@@ -28,9 +28,10 @@ def _kernel(name: str, handler: Handler | None, *, told: bool = True) -> Handler
         def kernel(*args: Any, **kwargs: Any) -> Any:
             if not cell:
                 cell.append(operator(name))
+            began = observing.now()
             result = handler(cell[0], *args, **kwargs)
             if observing.listener is not None and told:
-                observing.listener(cell[0], args, kwargs, result)
+                observing.listener(cell[0], args, kwargs, result, began)
             return result
 
     else:
@@ -39,9 +40,10 @@ def _kernel(name: str, handler: Handler | None, *, told: bool = True) -> Handler
             if not cell:
                 cell.append(operator(name))
             machines.current().operations += 1
+            began = observing.now()
             result = generic(cell[0], args, kwargs)
             if observing.listener is not None:
-                observing.listener(cell[0], args, kwargs, result)
+                observing.listener(cell[0], args, kwargs, result, began)
             return result
 
     kernel.__name__ = name
@@ -150,7 +152,8 @@ def by_shape(overload: Any, *args: Any, **kwargs: Any) -> Any:
     """Answer an operator that has no kernel of its own by its shape function."""
     machines.current().operations += 1
     op = operator_of(overload)
+    began = observing.now()
     result = generic(op, args, kwargs)
     if observing.listener is not None:
-        observing.listener(op, args, kwargs, result)
+        observing.listener(op, args, kwargs, result, began)
     return result

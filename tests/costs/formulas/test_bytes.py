@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from flatout.costs import Cost, Operation, TensorType, cost
 from flatout.costs.formulas.optimizers import launches
-from flatout.costs.operation import contiguous_strides, tensor
+from flatout.recording.operation import contiguous_strides, tensor
 
 
 def channels_last(shape: tuple[int, int, int, int], dtype: str = "float16") -> TensorType:

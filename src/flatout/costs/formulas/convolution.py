@@ -14,8 +14,8 @@ from math import prod
 
 from flatout.costs.cost import TENSOR_CORES, Kernel, Product
 from flatout.costs.formulas.shared import product_datapath
-from flatout.costs.operation import Operation, TensorType
 from flatout.costs.table import formula
+from flatout.recording.operation import Operation, TensorType
 
 MANY_GROUPS = 32
 """From that many groups on, with as many outputs as inputs and a multiple of 4 in each group, cuDNN's channels-last

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flatout.costs.cost import Kernel
 from flatout.costs.formulas.shared import streaming
-from flatout.costs.operation import Operation, TensorType
 from flatout.costs.table import formula, written_bytes
+from flatout.recording.operation import Operation, TensorType
 
 
 @formula("copy_", "_to_copy", "clone", "_copy_from", "contiguous", "_conj_physical", "lift_fresh_copy")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from flatout.costs.cost import Kernel
-from flatout.costs.operation import Operation
 from flatout.costs.table import formula, read_bytes, written_bytes
+from flatout.recording.operation import Operation
 
 
 @formula("nll_loss_forward", "nll_loss2d_forward")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flatout.costs.cost import Kernel, Product
 from flatout.costs.formulas.shared import product_datapath
-from flatout.costs.operation import Operation, TensorType
 from flatout.costs.table import formula
+from flatout.recording.operation import Operation, TensorType
 
 ALIGNMENT_BYTES = 16
 """Tensor cores are fed 16 bytes at a time; a dimension that is no multiple falls to slower kernels.

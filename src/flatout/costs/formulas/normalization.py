@@ -8,8 +8,8 @@ may serve it.
 from __future__ import annotations
 
 from flatout.costs.cost import Kernel
-from flatout.costs.operation import Operation, TensorType
 from flatout.costs.table import formula, read_bytes, written_bytes
+from flatout.recording.operation import Operation, TensorType
 
 
 @formula("native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update")

@@ -7,8 +7,8 @@ Source of the kernels' limits: aten/src/ATen/native/cuda/MultiTensorApply.cuh. O
 from __future__ import annotations
 
 from flatout.costs.cost import Kernel
-from flatout.costs.operation import Operation, TensorType
 from flatout.costs.table import formula, formulas, read_bytes, written_bytes
+from flatout.recording.operation import Operation, TensorType
 
 CHUNK_ELEMENTS = 65_536
 CHUNKS_A_LAUNCH = 320

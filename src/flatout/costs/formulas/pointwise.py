@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flatout.costs.cost import Kernel
 from flatout.costs.formulas.shared import streaming
-from flatout.costs.operation import Operation
 from flatout.costs.table import formula
+from flatout.recording.operation import Operation
 
 _NAMES = (
     "abs", "acos", "add", "addcdiv", "addcmul", "asin", "atan", "atan2", "bitwise_and", "bitwise_not",

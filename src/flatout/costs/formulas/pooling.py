@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from flatout.costs.cost import Kernel
-from flatout.costs.operation import Operation
 from flatout.costs.table import formula, read_bytes, written_bytes
+from flatout.recording.operation import Operation
 
 _FORWARD = (
     "max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flatout.costs.cost import Kernel, Product
 from flatout.costs.formulas.shared import product_datapath
-from flatout.costs.operation import Operation, TensorType
 from flatout.costs.table import formula, read_bytes, written_bytes
+from flatout.recording.operation import Operation, TensorType
 
 
 def _kernels(operation: Operation, times: int) -> tuple[Kernel, ...]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from flatout.costs.cost import Datapath, Kernel
-from flatout.costs.operation import Operation, TensorType
 from flatout.costs.table import read_bytes, tensors_of, written_bytes
+from flatout.recording.operation import Operation, TensorType
 
 _DATAPATHS: dict[str, Datapath] = {
     "float16": "fp16",

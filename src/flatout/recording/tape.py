@@ -1,0 +1,117 @@
+"""The tape of a run: what the host asked for, in order, whatever GPU it was for. It holds no times of a GPU.
+
+A dry run writes it; `flatout.timeline` plays it on any GPU. Only what the host really took is in it as seconds: making
+a batch, and the script's own work between operations.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from flatout.recording.operation import Operation
+from flatout.recording.schema import Phase, Place
+
+Direction: TypeAlias = Literal["to_gpu", "to_host"]
+WHOLE_GPU = -1
+"""In place of a stream: every stream of the GPU."""
+
+
+class Launch(msgspec.Struct, frozen=True, array_like=True, tag=0):
+    """An operation was issued to a stream. `operation` is its place in `Tape.operations`."""
+
+    operation: int
+    stream: int = 0
+
+
+class Transfer(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    """A copy between host and GPU. `blocking`: the host waits for it; `place` is a position in `Tape.places`."""
+
+    direction: Direction
+    size_bytes: int
+    pinned: bool
+    blocking: bool
+    stream: int = 0
+    place: int | None = None
+
+
+class Wait(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """The host waits for a stream, for all of them (`WHOLE_GPU`), or for an event where one is named."""
+
+    stream: int
+    reason: str
+    place: int | None = None
+    event: int | None = None
+
+
+class Record(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    """An event is recorded on a stream."""
+
+    event: int
+    stream: int
+
+
+class Follow(msgspec.Struct, frozen=True, array_like=True, tag=4):
+    """Later work on a stream waits for an event; the host does not."""
+
+    event: int
+    stream: int
+
+
+class Fetch(msgspec.Struct, frozen=True, array_like=True, tag=5):
+    """The host takes the next batch of a loader (a place in `Tape.loaders`)."""
+
+    loader: int
+    place: int | None = None
+
+
+class Work(msgspec.Struct, frozen=True, array_like=True, tag=6):
+    """The host did work of its own for that long, beyond what issuing operations takes. Measured, in seconds."""
+
+    seconds: float
+    place: int | None = None
+
+
+class Enter(msgspec.Struct, frozen=True, array_like=True, tag=7):
+    """The program enters a phase."""
+
+    phase: Phase
+
+
+Event: TypeAlias = Launch | Transfer | Wait | Record | Follow | Fetch | Work | Enter
+
+
+class Loader(msgspec.Struct, frozen=True):
+    """A data loader: what making one batch takes one process, in seconds, and how batches are made ahead.
+
+    `workers` is 0 where the training process makes them itself; `samples` is the size of a batch, None where unknown.
+    """
+
+    batch_seconds: float
+    workers: int = 0
+    prefetch_factor: int = 2
+    samples: int | None = None
+    place: int | None = None
+
+
+class Tape(msgspec.Struct, frozen=True):
+    """One or more whole steps of a run, to be repeated for as long as one likes.
+
+    Attributes:
+        events: what the host did, in order.
+        steps: how many training steps `events` holds.
+        operations: the distinct operations.
+        lines: for each of them, the position in `places` of the line that first issued it.
+        places: lines of source.
+        loaders: the data loaders.
+        first_step: number of the first step on the tape, from 0.
+    """
+
+    events: tuple[Event, ...]
+    steps: int = 1
+    operations: tuple[Operation, ...] = ()
+    lines: tuple[int | None, ...] = ()
+    places: tuple[Place, ...] = ()
+    loaders: tuple[Loader, ...] = ()
+    first_step: int = 0

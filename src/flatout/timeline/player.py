@@ -1,0 +1,167 @@
+"""Plays a tape on a GPU: two clocks, one of the host that issues work, one a stream of the GPU that does it.
+
+The host runs ahead until a wait joins the two, or until the driver's queue is full. A kernel begins when it has been
+issued and its stream is free. Copies from page-locked memory that nobody waits for take place on the bus while the host
+goes on; all others hold the host up until they are done.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Literal
+
+from flatout.costs import Efficiency, cost, kernel_limits
+from flatout.gpu import GPU
+from flatout.recording.operation import Operation
+from flatout.recording.schema import Phase
+from flatout.recording.tape import (
+    WHOLE_GPU,
+    Enter,
+    Fetch,
+    Follow,
+    Launch,
+    Record,
+    Tape,
+    Transfer,
+    Wait,
+    Work,
+)
+from flatout.timeline.bus import bus_bytes_per_second
+from flatout.timeline.host import Host
+from flatout.timeline.loading import Batches
+from flatout.timeline.span import Bound, Span
+
+
+class Price:
+    """What one operation takes on this GPU: seconds by what they go to, and its kernels."""
+
+    __slots__ = ("compute", "kernels", "launch", "memory", "seconds")
+
+    def __init__(self, operation: Operation, gpu: GPU, efficiency: Efficiency | None) -> None:
+        self.compute = self.memory = self.launch = 0.0
+        known = cost(operation)
+        self.kernels = known.launches
+        for kernel in known.kernels:
+            limits = kernel_limits(kernel, gpu, efficiency)
+            self.launch += limits.launch_seconds
+            if limits.compute_seconds > limits.memory_seconds:
+                self.compute += limits.compute_seconds
+            else:
+                self.memory += limits.memory_seconds
+        self.seconds = self.compute + self.memory + self.launch
+
+
+class Player:
+    """The state of both lanes while a tape is played, again and again.
+
+    Attributes:
+        now: the host's clock, in seconds.
+        host_spans, gpu_spans: what either did when the tape was played last.
+        prices: what each operation of the tape takes.
+    """
+
+    def __init__(self, tape: Tape, gpu: GPU, host: Host, efficiency: Efficiency | None = None) -> None:
+        self.tape = tape
+        self.host = host
+        self.now = 0.0
+        self.prices = [Price(operation, gpu, efficiency) for operation in tape.operations]
+        self.host_spans: list[Span] = []
+        self.gpu_spans: list[Span] = []
+        self._bus = bus_bytes_per_second(gpu)
+        self._free: dict[int, float] = {0: 0.0}
+        self._queue: deque[float] = deque()
+        self._events: dict[int, float] = {}
+        self._batches = [Batches(loader, host) for loader in tape.loaders]
+        self._phase: Phase = "forward"
+        self._played: dict[type, Callable[[int, Any], None]] = {
+            Launch: self._launch,
+            Transfer: self._transfer,
+            Wait: self._wait,
+            Record: self._record,
+            Follow: self._follow,
+            Fetch: self._fetch,
+            Work: self._work,
+            Enter: self._enter,
+        }
+
+    @property
+    def done(self) -> float:
+        """When the GPU will have done everything that was issued, or the host's clock where that is later."""
+        return max(self.now, *self._free.values())
+
+    def play(self, passes: int = 1) -> float:
+        """Play the tape so many times. Returns when the GPU has done all of it, in seconds since the first pass began.
+
+        `host_spans` and `gpu_spans` are those of these passes.
+        """
+        self.host_spans, self.gpu_spans = [], []
+        for _ in range(passes):
+            self._pass()
+        return self.done
+
+    def _pass(self) -> None:
+        played = self._played
+        for position, event in enumerate(self.tape.events):
+            played[type(event)](position, event)
+
+    def _busy(self, position: int, seconds: float, doing: Bound | Literal["wait"]) -> None:
+        if seconds > 0:
+            self.host_spans.append(Span(self.now, self.now + seconds, doing, position))
+            self.now += seconds
+
+    def _launch(self, position: int, event: Launch) -> None:
+        price = self.prices[event.operation]
+        self._busy(position, self.host.issue_seconds(self._phase, price.kernels), "launch")
+        if not price.kernels:
+            return
+        queue = self._queue
+        while queue and queue[0] <= self.now:
+            queue.popleft()
+        if len(queue) >= self.host.queue_launches:
+            self._busy(position, queue[len(queue) - self.host.queue_launches] - self.now, "wait")
+        start = max(self.now, self._free.get(event.stream, 0.0))
+        end = start + price.seconds
+        self._free[event.stream] = end
+        queue.extend([start] * price.kernels)
+        self.gpu_spans.append(Span(start, end, "compute" if price.compute > price.memory else "memory", position))
+
+    def _transfer(self, position: int, event: Transfer) -> None:
+        """Source of what waits for what: CUDA runtime API, "API synchronization behavior"."""
+        self._busy(position, self.host.issue_seconds(self._phase, 1), "launch")
+        start = max(self.now, self._free.get(event.stream, 0.0))
+        rate = self._bus * self.host.pinned_ratio
+        if not event.pinned:
+            rate = min(rate, self.host.pageable_bytes_per_second / self.host.scale)
+        end = start + event.size_bytes / rate
+        self._free[event.stream] = end
+        self.gpu_spans.append(Span(start, end, "transfer", position, event.stream))
+        if event.blocking or not event.pinned:
+            self._busy(position, start - self.now, "wait")
+            self._busy(position, end - self.now + self.host.wait_seconds * self.host.scale, "transfer")
+
+    def _wait(self, position: int, event: Wait) -> None:
+        if event.event is not None:
+            until = self._events.get(event.event, 0.0)
+        elif event.stream == WHOLE_GPU:
+            until = max(self._free.values())
+        else:
+            until = self._free.get(event.stream, 0.0)
+        self._busy(position, until - self.now, "wait")
+        self._busy(position, self.host.wait_seconds * self.host.scale, "launch")
+
+    def _record(self, position: int, event: Record) -> None:
+        self._events[event.event] = self._free.get(event.stream, 0.0)
+
+    def _follow(self, position: int, event: Follow) -> None:
+        free = self._free
+        free[event.stream] = max(free.get(event.stream, 0.0), self._events.get(event.event, 0.0))
+
+    def _fetch(self, position: int, event: Fetch) -> None:
+        self._busy(position, self._batches[event.loader].take(self.now) - self.now, "data")
+
+    def _work(self, position: int, event: Work) -> None:
+        self._busy(position, event.seconds * self.host.scale, "host")
+
+    def _enter(self, position: int, event: Enter) -> None:
+        self._phase = event.phase

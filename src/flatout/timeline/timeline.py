@@ -1,0 +1,89 @@
+"""A tape played on one GPU until its steps repeat: how long a step is and what it goes to."""
+
+from __future__ import annotations
+
+import msgspec
+
+from flatout.costs import Efficiency, cost, lower_bound_seconds
+from flatout.gpu import GPU
+from flatout.recording.tape import Launch, Tape, Transfer
+from flatout.timeline.bounds import bound_by
+from flatout.timeline.host import Host
+from flatout.timeline.player import Player
+from flatout.timeline.span import Bound, Span
+
+_MOST_ROUNDS = 24
+_SETTLED = 0.002
+
+
+class Timeline(msgspec.Struct, frozen=True):
+    """One step, all figures in seconds and for one step.
+
+    Attributes:
+        step_seconds: from one step's end to the next, once the steps repeat.
+        kernels_seconds: time that kernels take, streams added up.
+        host_seconds: time that the host is busy (waiting for the GPU is none of it).
+        lower_bound_seconds: the speed of light of the same kernels, one after another.
+        bound_by: what the step goes to; adds up to `step_seconds`.
+        flops: operations of products and convolutions, and of everything else that is counted.
+        unknown: operators without a formula, costed by their bytes, with the seconds that were taken for them.
+        host, gpu: what either did in the last round of steps.
+    """
+
+    step_seconds: float
+    kernels_seconds: float
+    host_seconds: float
+    lower_bound_seconds: float
+    bound_by: dict[Bound, float]
+    flops: float
+    unknown: dict[str, float]
+    host: tuple[Span, ...] = ()
+    gpu: tuple[Span, ...] = ()
+
+
+def play(tape: Tape, gpu: GPU, host: Host, efficiency: Efficiency | None = None) -> Timeline:
+    """Repeat the tape on that GPU until a round takes as long as the one before."""
+    player = Player(tape, gpu, host, efficiency)
+    # Steps that wait for workers come in bursts, as many as there are workers.
+    passes = max([1, *(loader.workers for loader in tape.loaders)])
+    before = player.play(passes)
+    period = before
+    for _ in range(_MOST_ROUNDS):
+        start = before
+        end = player.play(passes)
+        settled = abs(end - start - period) <= _SETTLED * period
+        period, before = end - start, end
+        if settled:
+            break
+    steps = passes * tape.steps
+    priced = [(span, _parts(player, span)) for span in player.gpu_spans]
+    bounds = bound_by(end - period, end, priced, player.host_spans)
+    launches = [event.operation for event in tape.events if isinstance(event, Launch)]
+    costs = [cost(operation) for operation in tape.operations]
+    lower = [lower_bound_seconds(one, gpu) for one in costs]
+    unknown: dict[str, float] = {}
+    for number in launches:
+        if not costs[number].known:
+            name = tape.operations[number].base
+            unknown[name] = unknown.get(name, 0.0) + player.prices[number].seconds / tape.steps
+    busy = sum(span.end - span.start for span in player.host_spans if span.bound != "wait")
+    return Timeline(
+        step_seconds=period / steps,
+        kernels_seconds=sum(player.prices[number].seconds for number in launches) / tape.steps,
+        host_seconds=busy / steps,
+        lower_bound_seconds=sum(lower[number] for number in launches) / tape.steps,
+        bound_by={bound: seconds / steps for bound, seconds in bounds.items()},
+        flops=sum(costs[number].flops for number in launches) / tape.steps,
+        unknown=unknown,
+        host=tuple(player.host_spans),
+        gpu=tuple(player.gpu_spans),
+    )
+
+
+def _parts(player: Player, span: Span) -> dict[Bound, float]:
+    event = player.tape.events[span.event]
+    if isinstance(event, Transfer):
+        return {"transfer": span.end - span.start}
+    assert isinstance(event, Launch)
+    price = player.prices[event.operation]
+    return {"compute": price.compute, "memory": price.memory, "launch": price.launch}

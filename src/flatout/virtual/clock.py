@@ -1,0 +1,169 @@
+"""Writes the tape of a dry run: which operations the script issues, what it copies, where it waits.
+
+No time of a GPU is known here (see `flatout.timeline`). Measured is only what the host will do on the real machine too:
+making batches, and the script's own work between two operations where that takes long. Time is processor time of the
+thread, so that a busy machine changes little; garbage collection, which flatout's own objects prolong, is taken out.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from flatout.recording.operation import Operation
+from flatout.recording.schema import Phase, Place
+from flatout.recording.tape import WHOLE_GPU, Enter, Event, Fetch, Launch, Loader, Tape, Transfer, Wait, Work
+from flatout.virtual import observing
+from flatout.virtual.face.pinning import is_pinned
+from flatout.virtual.places import user_place
+from flatout.virtual.tensor import HOST_INDEX, native_index
+
+if TYPE_CHECKING:
+    from flatout.virtual.machine import Machine
+    from flatout.virtual.operators import Operator
+
+WORK_SECONDS = 300e-6
+"""Work of the host between two operations that is shorter counts as part of issuing them."""
+
+_COPIES = frozenset({"aten::copy_", "aten::_copy_from"})
+_READS = frozenset({"aten::_local_scalar_dense"})
+_now_ns = time.thread_time_ns
+
+
+class Clock:
+    """Follows one process. `machine.clock` is this object while it does."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._events: list[Event] = [Enter("forward")]
+        self._steps: list[tuple[Event, ...]] = []
+        self._first_step = 0
+        self._operations: dict[Operation, int] = {}
+        self._lines: list[int | None] = []
+        self._launches: dict[tuple[int, int], Launch] = {}
+        self._places: dict[Place, int] = {}
+        self._loaders: dict[int, Loader] = {}
+        self._waiting: tuple[str, int | None] | None = None
+        self._left = threading.local()
+        self._collection_began = 0
+        gc.callbacks.append(self._collecting)
+        observing.listen(self._operation, _now_ns)
+
+    def stop(self) -> None:
+        """Follow no longer."""
+        observing.listen(None)
+        if self._collecting in gc.callbacks:
+            gc.callbacks.remove(self._collecting)
+
+    def skip(self) -> None:
+        """What this thread did since its last operation was flatout's own."""
+        self._left.ns = _now_ns()
+
+    def phase_changed(self, phase: Phase) -> None:
+        self._events.append(Enter(phase))
+
+    def step_completed(self) -> None:
+        """The events so far were one whole step."""
+        events, self._events = tuple(self._events), [Enter(self._machine.phase)]
+        if self._machine.step == 1 or not self._steps:
+            self._steps = []  # the first step makes what later ones find: optimizer state, workspaces
+            self._first_step = self._machine.step - 1
+        self._steps.append(events)
+
+    def wait(self, reason: str, place: Place | None) -> None:
+        """The host waits for the GPU; the operation that makes it wait may still be told of."""
+        self._flush()
+        where = self._place(place)
+        if reason == "synchronize":
+            self._events.append(Wait(WHOLE_GPU, reason, where))
+        else:
+            self._waiting = (reason, where)
+
+    def fetched(self, loader: Loader, key: int, place: Place | None) -> None:
+        """The script took a batch. `key` tells loaders apart; what a batch takes is the mean of those seen."""
+        self._loaders[key] = loader
+        number = list(self._loaders).index(key)
+        self._events.append(Fetch(number, self._place(place)))
+        self.skip()
+
+    def tape(self) -> Tape | None:
+        """The steps seen, or None where none was completed."""
+        if not self._steps:
+            return None
+        return Tape(
+            events=tuple(event for step in self._steps for event in step),
+            steps=len(self._steps),
+            operations=tuple(self._operations),
+            lines=tuple(self._lines),
+            places=tuple(self._places),
+            loaders=tuple(self._loaders.values()),
+            first_step=self._first_step,
+        )
+
+    def _operation(self, op: Operator, args: Sequence[Any], kwargs: dict[str, Any], result: Any, began_ns: int) -> None:
+        if self._machine.phase == "setup":
+            return
+        left = getattr(self._left, "ns", began_ns)
+        if began_ns - left > WORK_SECONDS * 1e9:
+            self._events.append(Work((began_ns - left) * 1e-9, self._place(user_place())))
+        name = op.name
+        if name in _COPIES and _between_host_and_gpu(args):
+            self._transfer(args, kwargs)
+        elif name in _READS:
+            size_bytes = args[0].element_size() if isinstance(args[0], torch.Tensor) else 0
+            self._copy("to_host", size_bytes, pinned=False, non_blocking=False)
+        else:
+            self._launch(observing.describe(op, args, kwargs, result))
+            self._flush()
+        self._left.ns = _now_ns()
+
+    def _launch(self, operation: Operation) -> None:
+        number = self._operations.get(operation)
+        if number is None:
+            number = self._operations[operation] = len(self._operations)
+            self._lines.append(self._place(user_place()))
+        key = (number, self._machine.thread.stream)
+        event = self._launches.get(key)
+        if event is None:
+            event = self._launches[key] = Launch(*key)
+        self._events.append(event)
+
+    def _transfer(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        target, source = args[:2]
+        non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
+        to_gpu = 0 < native_index(target) <= HOST_INDEX
+        host = source if to_gpu else target
+        size_bytes = target.numel() * source.element_size()
+        self._copy("to_gpu" if to_gpu else "to_host", size_bytes, pinned=is_pinned(host), non_blocking=non_blocking)
+
+    def _copy(self, direction: Any, size_bytes: int, *, pinned: bool, non_blocking: bool) -> None:
+        reason_and_place, self._waiting = self._waiting, None
+        place = reason_and_place[1] if reason_and_place else self._place(user_place())
+        stream = self._machine.thread.stream
+        self._events.append(Transfer(direction, size_bytes, pinned, not non_blocking, stream, place))
+
+    def _flush(self) -> None:
+        if self._waiting is not None:
+            (reason, place), self._waiting = self._waiting, None
+            self._events.append(Wait(self._machine.thread.stream, reason, place))
+
+    def _place(self, place: Place | None) -> int | None:
+        return None if place is None else self._places.setdefault(place, len(self._places))
+
+    def _collecting(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self._collection_began = _now_ns()
+        elif hasattr(self._left, "ns"):
+            self._left.ns += _now_ns() - self._collection_began
+
+
+def _between_host_and_gpu(args: Sequence[Any]) -> bool:
+    if len(args) < 2 or not isinstance(args[0], torch.Tensor) or not isinstance(args[1], torch.Tensor):
+        return False
+    to, of = (0 < native_index(one) <= HOST_INDEX for one in args[:2])
+    return to != of

@@ -1,0 +1,66 @@
+"""The time of a step on a GPU, from a recording's tape. No torch here."""
+
+from __future__ import annotations
+
+from flatout.costs import cost
+from flatout.gpu import GPU
+from flatout.recording.tape import Fetch, Launch, Tape
+from flatout.timeline import Host, Timeline, play
+from flatout.virtual.prediction import Time
+
+# Four predictions in five are this near to what was measured: see docs/costs.md.
+KERNELS_UNCERTAINTY = 1.2
+HOST_UNCERTAINTY = 1.5
+
+
+def predicted_time(tape: Tape | None, gpu: GPU, host: Host | None = None) -> Time | None:
+    """What a step of that tape takes on that GPU; None without a tape, or where nothing was ever launched."""
+    if tape is None or not any(isinstance(event, Launch) for event in tape.events):
+        return None
+    host = host or Host()
+    middle = play(tape, gpu, host)
+    low, high = _range(middle)
+    return Time(
+        step_seconds=middle.step_seconds,
+        low_seconds=low,
+        high_seconds=high,
+        lower_bound_seconds=middle.lower_bound_seconds,
+        kernels_seconds=middle.kernels_seconds,
+        host_seconds=middle.host_seconds,
+        bound_by={name: seconds for name, seconds in middle.bound_by.items() if seconds > 0},
+        flops=middle.flops,
+        flops_utilization_ratio=_utilization(tape, gpu, middle),
+        samples_per_second=_samples(tape, middle),
+        unknown_operators=middle.unknown,
+    )
+
+
+def _range(middle: Timeline) -> tuple[float, float]:
+    """The step if the kernels, or the host, are faster or slower than they are taken to be."""
+    kernels = sum(middle.bound_by[bound] for bound in ("compute", "memory", "communication"))
+    other = middle.step_seconds - kernels
+    low = kernels / KERNELS_UNCERTAINTY + other / HOST_UNCERTAINTY
+    high = kernels * KERNELS_UNCERTAINTY + other * HOST_UNCERTAINTY
+    return low, high
+
+
+def _utilization(tape: Tape, gpu: GPU, timeline: Timeline) -> float | None:
+    """Operations of matrix products over the dense rate of the datapath that does most of them, and the step."""
+    by_datapath: dict[str, float] = {}
+    costs = [cost(operation) for operation in tape.operations]
+    for event in tape.events:
+        if isinstance(event, Launch):
+            for kernel in costs[event.operation].kernels:
+                if kernel.product is not None or kernel.datapath != "memory":
+                    by_datapath[kernel.datapath] = by_datapath.get(kernel.datapath, 0.0) + kernel.flops
+    if not by_datapath:
+        return None
+    most = max(by_datapath, key=lambda datapath: by_datapath[datapath])
+    rate = getattr(gpu.rates, most, None) or gpu.rates.fp32
+    return sum(by_datapath.values()) / tape.steps / (rate * timeline.step_seconds)
+
+
+def _samples(tape: Tape, timeline: Timeline) -> float | None:
+    sizes = [tape.loaders[event.loader].samples for event in tape.events if isinstance(event, Fetch)]
+    known = [size for size in sizes if size is not None]
+    return sum(known) / tape.steps / timeline.step_seconds if known else None
