@@ -4,7 +4,8 @@
 
 Time: both loops in one process, in blocks A B B A ... of half a second, `--seconds` of each; the ratio is the mean over
 neighbouring blocks, with a 95 % interval, and beside it that of processor time, which a busy machine disturbs less.
-Memory and start-up: processes of their own, A B B A ..., `--pairs` of each; peak memory is what the kernel counted.
+Memory and start-up: processes of their own, A B B A ..., `--pairs` of each and a sixth as long; peak memory is what the
+kernel counted.
 Both must end with the same losses, or nothing is reported.
 """
 
@@ -97,7 +98,7 @@ def measure(name: str, seconds: float, pairs: int) -> dict[str, Any]:
     extra = interval([(a - b) / block_steps for a, b in zip(loop, plain)])
 
     arms = [arm for i in range(pairs) for arm in (("plain", "loop") if i % 2 == 0 else ("loop", "plain"))]
-    steps = max(1, round(seconds / step_seconds))
+    steps = max(1, round(seconds / 6 / step_seconds))
     alone: dict[str, list[dict[str, Any]]] = {"plain": [], "loop": []}
     for arm in arms:
         alone[arm].append(child(name, arm, steps))
