@@ -4,8 +4,8 @@
 
 Commands are timed from outside as whole processes, in turn, and their medians and extremes are printed, with the
 processor time of all their processes beside it: on a busy machine that is the figure to compare. The cost of an
-operation is measured in a process of its own for each variant, again in turn: the full virtual GPU, without a
-recording, and without a recording and the allocator (a stand-in that only counts).
+operation is measured in a process of its own for each variant, again in turn: the full virtual GPU, without the tape
+that step times come from, without a recording, and without a recording and the allocator (a stand-in that only counts).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COMMANDS = {
     "ResNet-50, batch 64 x 224 x 224, 3 steps": ("imagenet_resnet50.py", ["--batch-size", "64"]),
 }
 GOALS_SECONDS = {"GPT-2 124M shape, batch 12 x 1024, 3 steps": 8.0, "ResNet-50, batch 64 x 224 x 224, 3 steps": 5.0}
-VARIANTS = ("full", "without recording", "without recording and allocator")
+VARIANTS = ("full", "without the tape", "without recording", "without recording and allocator")
 
 OPERATIONS = """
 import sys, tempfile, time
@@ -37,14 +37,18 @@ from flatout.gpu import find
 from flatout.recording import Writer
 from flatout.recording.schema import Run
 from flatout.virtual.boot import boot
+from flatout.virtual.clock import Clock
 from flatout.virtual.memory import DeviceMemory
 
 variant = sys.argv[1]
 writer = None
 folder = tempfile.TemporaryDirectory()
-if variant == "full":
+if variant in ("full", "without the tape"):
     writer = Writer(folder.name + "/run.flatout", Run("virtual", "speed.py", (), str(torch.__version__), 0.0))
 machine = boot(find("a100-40gb"), writer=writer)
+machine.phase = "forward"
+if variant == "full":
+    machine.clock = Clock(machine)
 if variant.endswith("allocator"):
     class Counting:
         allocated_bytes = peak_allocated_bytes = reserved_bytes = peak_reserved_bytes = 0
@@ -69,6 +73,9 @@ before = machine.operations
 begin = time.process_time()
 for _ in range(200):
     forward_and_backward()
+    if machine.clock is not None:
+        machine.step = 1
+        machine.clock.step_completed()
 print((time.process_time() - begin) / (machine.operations - before) * 1e6)
 """
 
