@@ -25,7 +25,7 @@ from torch.utils.data.distributed import DistributedSampler
 from flatout.errors import CheckpointError
 from flatout.loop.cursor import Cursor
 from flatout.loop.data.loader import PreparedLoader
-from flatout.loop.data.seeding import capture_rng, restore_rng, same_state
+from flatout.loop.data.streams import capture_rng, restore_rng, same_state
 from flatout.loop.processes.distributed import Ranks
 
 CPU = torch.device("cpu")

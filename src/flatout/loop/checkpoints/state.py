@@ -21,7 +21,7 @@ from flatout.loop.checkpoints.optimizers import load_optimizer, optimizer_faults
 from flatout.loop.checkpoints.plain import plain
 from flatout.loop.cursor import Cursor
 from flatout.loop.data.loader import PreparedLoader
-from flatout.loop.data.seeding import capture_rng, restore_rng
+from flatout.loop.data.streams import capture_rng, restore_rng
 from flatout.loop.metrics import Metrics
 from flatout.loop.numerics.precision import Precision
 from flatout.loop.processes import distributed

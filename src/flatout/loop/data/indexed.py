@@ -21,8 +21,9 @@ from flatout.loop.data.feed import (
 )
 from flatout.loop.data.order import Order, draws_at_once, size_of
 from flatout.loop.data.rebuilt import Rebuilt
-from flatout.loop.data.seeding import Streams, Task, mix, restore_rng
+from flatout.loop.data.seeding import Task, mix
 from flatout.loop.data.sharding import DealtPlan, EpochPlan, Plan, Share, cut, deal
+from flatout.loop.data.streams import Streams, restore_rng
 from flatout.loop.processes.distributed import Ranks
 
 

@@ -16,9 +16,10 @@ from flatout.loop.data.indexed import IndexedFeed
 from flatout.loop.data.passes import Pass
 from flatout.loop.data.prefetch import Copier
 from flatout.loop.data.rebuilt import Rebuilt, can_rebuild, parts_of
-from flatout.loop.data.seeding import Streams, mix
+from flatout.loop.data.seeding import mix
 from flatout.loop.data.sharding import EpochPlan
 from flatout.loop.data.streamed import StreamFeed, places_itself
+from flatout.loop.data.streams import Streams
 from flatout.loop.processes.distributed import Ranks
 
 

@@ -20,8 +20,8 @@ from torch.utils.data import (
 from torch.utils.data.distributed import DistributedSampler
 
 from flatout.errors import CheckpointError
-from flatout.loop.data.seeding import changed, restore_rng, snapshot
 from flatout.loop.data.sharding import Share
+from flatout.loop.data.streams import changed, restore_rng, snapshot
 
 DRAW_AT_ONCE = (RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler, DistributedSampler)
 """Samplers that draw from a stream of others only when they are first asked."""

@@ -10,7 +10,7 @@ import torch
 from flatout.loop.cursor import Batch, Cursor
 from flatout.loop.data.feed import Feed
 from flatout.loop.data.prefetch import Ahead, Copier, Sent
-from flatout.loop.data.seeding import Streams
+from flatout.loop.data.streams import Streams
 from flatout.loop.device import move
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from flatout.errors import CheckpointError, UsageError
 from flatout.loop.data.feed import Seeds, count_samples, length_or_none
 from flatout.loop.data.rebuilt import Rebuilt
-from flatout.loop.data.seeding import Streams
 from flatout.loop.data.sharding import Plan
+from flatout.loop.data.streams import Streams
 from flatout.loop.processes.distributed import Ranks
 
 
