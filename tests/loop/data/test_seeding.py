@@ -18,6 +18,7 @@ from flatout.loop.data.loader import PreparedLoader
 from flatout.loop.data.seeding import mix
 from flatout.loop.processes.distributed import Ranks
 
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")  # on one core
 CPU = torch.device("cpu")
 
 
@@ -62,7 +63,6 @@ def augmented(workers: int, *, persistent: bool = False, epochs: int = 2) -> tor
     return result
 
 
-@pytest.mark.filterwarnings("ignore:This DataLoader will create")
 def test_augmentation_differs_by_sample_worker_and_epoch_and_not_by_the_number_of_workers() -> None:
     one = augmented(1)
     for stream in range(5):
