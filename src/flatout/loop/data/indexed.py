@@ -19,7 +19,7 @@ from flatout.loop.data.feed import (
     shards_itself,
     without_repeats_of,
 )
-from flatout.loop.data.order import Order, draws_at_once, size_of
+from flatout.loop.data.order import Order, is_pytorchs, size_of
 from flatout.loop.data.rebuilt import Rebuilt
 from flatout.loop.data.seeding import Task, mix
 from flatout.loop.data.sharding import DealtPlan, EpochPlan, Plan, Share, cut, deal
@@ -54,7 +54,8 @@ class IndexedFeed:
         many = ranks.count > 1 and not self._own_shards
         sampler = source.sampler if source.batch_sampler is None else source.batch_sampler
         exchange = many and not is_sequential(source)
-        self.start = saved["start"] if saved else streams.capture()
+        known = is_pytorchs(sampler)
+        self.start = saved["start"] if saved else streams.capture(only_torch=known and not many)
         foreign = None
         if saved:
             streams.restore(self.start)
@@ -81,7 +82,8 @@ class IndexedFeed:
             restore_rng(foreign)
         self.order = Order(
             given,
-            watch=not many and not draws_at_once(sampler),
+            watch=not many and not known,
+            only_torch=known,
             wrap=functools.partial(_task, self.base, ranks) if source.num_workers else None,
         )
         if saved:

@@ -23,8 +23,8 @@ from flatout.errors import CheckpointError
 from flatout.loop.data.sharding import Share
 from flatout.loop.data.streams import changed, restore_rng, snapshot
 
-DRAW_AT_ONCE = (RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler, DistributedSampler)
-"""Samplers that draw from a stream of others only when they are first asked."""
+PYTORCHS = (RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler, DistributedSampler)
+"""Samplers that draw from a stream of others only when they are first asked, and from PyTorch's alone."""
 
 
 class Order:
@@ -32,11 +32,20 @@ class Order:
 
     `shares`: the batches that the sampler gives. `wrap` makes what the DataLoader gets of the indices and the batch's
     number. `watch`: the sampler may draw from the global streams in the middle of the pass too, in turns with the
-    training, so that the states before it does have to be kept (which costs about 90 us a batch).
+    training, so that the states before it does have to be kept (which costs about 90 us a batch). `only_torch`: it
+    draws from PyTorch's streams alone.
     """
 
-    def __init__(self, shares: Iterator[Share], *, watch: bool, wrap: Callable[[Any, int], Any] | None) -> None:
+    def __init__(
+        self,
+        shares: Iterator[Share],
+        *,
+        watch: bool,
+        wrap: Callable[[Any, int], Any] | None,
+        only_torch: bool = False,
+    ) -> None:
         self._shares = shares
+        self._only_torch = only_torch
         self._watch = watch
         self._wrap = wrap
         self._pulled = 0
@@ -58,14 +67,14 @@ class Order:
 
     def _pull(self) -> Share:
         watch = self._watch or self._pulled == 0
-        before = snapshot() if watch else {}
+        before = snapshot(only_torch=self._only_torch) if watch else {}
         try:
             share = next(self._shares)
         except StopIteration:
             self._exhausted = True
             raise
         finally:
-            drawn_from = changed(before, snapshot()) if watch else {}
+            drawn_from = changed(before, snapshot(only_torch=self._only_torch)) if watch else {}
             if drawn_from:
                 self._draws[self._pulled] = drawn_from
         self._pulled += 1
@@ -98,11 +107,11 @@ class Order:
         self._draws = dict(state["draws"])
 
 
-def draws_at_once(sampler: Any) -> bool:
-    """Whether all that this sampler draws from streams of others it draws when it is first asked."""
+def is_pytorchs(sampler: Any) -> bool:
+    """Whether this sampler draws from PyTorch's streams alone, and only when it is first asked."""
     if type(sampler) is BatchSampler:
-        return type(sampler.sampler) in DRAW_AT_ONCE
-    return type(sampler) in DRAW_AT_ONCE
+        return type(sampler.sampler) in PYTORCHS
+    return type(sampler) in PYTORCHS
 
 
 def size_of(indices: Any) -> int | None:
