@@ -15,7 +15,7 @@ GPU = find("a100")
 def step_seconds(batch_seconds: float, work_seconds: float, workers: int, prefetch_factor: int, cores: int) -> float:
     loader = Loader(batch_seconds, workers, prefetch_factor)
     tape = Tape((Fetch(0), Work(work_seconds)), loaders=(loader,))
-    return play(tape, GPU, Host(cores=cores)).step_seconds
+    return play(tape, GPU, Host(cores=cores, handover_seconds=0)).step_seconds
 
 
 @given(

@@ -110,3 +110,15 @@ def test_what_a_step_goes_to_adds_up_to_the_step(events: list[Event]) -> None:
 def test_the_lower_bound_is_below_the_kernels() -> None:
     timeline = play(tape(Launch(0), Launch(1)), GPU, HOST)
     assert 0 < timeline.lower_bound_seconds < timeline.kernels_seconds <= timeline.step_seconds
+
+
+def test_kernels_of_two_streams_take_turns() -> None:
+    both = play(tape(Launch(0, 0), Launch(0, 1)), GPU, HOST)
+    assert both.step_seconds == pytest.approx(2 * LONG, rel=0.01)
+
+
+def test_copies_in_both_directions_take_place_at_once() -> None:
+    there = Transfer("to_gpu", 10**8, pinned=True, blocking=False, stream=1)
+    back = Transfer("to_host", 10**8, pinned=True, blocking=False, stream=2)
+    one, both = play(tape(there), GPU, HOST), play(tape(there, back), GPU, HOST)
+    assert both.step_seconds == pytest.approx(one.step_seconds, rel=0.01)

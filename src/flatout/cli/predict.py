@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, NoReturn, Optional
 
 import typer
 
 from flatout.cli import values
+from flatout.cli.explaining import explained
 from flatout.cli.main import INTERRUPTED
+from flatout.cli.prices import prices_of
 from flatout.errors import UsageError
 
 if TYPE_CHECKING:
     from flatout.gpu import GPU
+    from flatout.virtual.dry_run import DryRun
     from flatout.virtual.prediction import Prediction
 
 DEFAULT_GPU = "a100"
-_OWN_OPTIONS = ("--gpu", "--steps", "--timeout", "--json", "--output", "--assume", "--gpus-file", "--allow-writes")
+ALL = "all"
+_OWN_OPTIONS = (
+    "--gpu", "--steps", "--timeout", "--json", "--output", "--assume", "--gpus-file", "--allow-writes", "--price",
+    "--vary", "--workers", "--cpu-scale",
+)  # fmt: skip
 
 
 def predict(
@@ -30,7 +38,7 @@ def predict(
     gpu: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
-            metavar="NAME[,NAME...]", help="GPUs to predict for; flatout gpus lists them.", show_default=False
+            metavar="NAME[,NAME...]", help="GPUs to predict for, or all; flatout gpus lists them.", show_default=False
         ),
     ] = None,
     steps: Annotated[str, typer.Option(metavar="N", help="Optimizer steps to run before the script is stopped.")] = "3",
@@ -51,6 +59,29 @@ def predict(
         Optional[Path],  # noqa: UP045
         typer.Option(metavar="TOML", help="More GPUs, described in a file of yours.", show_default=False),
     ] = None,
+    price: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            metavar="NAME=DOLLARS[,...]",
+            help="Dollars an hour, or a TOML file of them: ranks by cost.",
+            show_default=False,
+        ),
+    ] = None,
+    vary: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            metavar="NAME=LOW..HIGH",
+            help="Try an argument of the script's: batch-size=8..512, or =8,16,32.",
+            show_default=False,
+        ),
+    ] = None,
+    workers: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="N", help="Time steps as if loaders had N workers.", show_default=False),
+    ] = None,
+    cpu_scale: Annotated[
+        str, typer.Option("--cpu-scale", metavar="X", help="Time steps on a host that takes X times as long.")
+    ] = "1",
     module: Annotated[bool, typer.Option("-m", help="SCRIPT is a module's name, as with python -m.")] = False,
     allow_writes: Annotated[
         bool, typer.Option("--allow-writes", help="Let the script overwrite files with made-up values.")
@@ -61,7 +92,7 @@ def predict(
     gpus: Annotated[Optional[str], typer.Option(hidden=True)] = None,  # noqa: UP045
     strategy: Annotated[Optional[str], typer.Option(hidden=True)] = None,  # noqa: UP045
 ) -> None:
-    """Run a training script on a GPU that is not here: does it work, does it fit, where does memory peak?
+    """Run a training script on a GPU that is not here: does it work, does it fit, how long is a step, what bounds it?
 
     The script is executed, up to --steps optimizer steps: this is no sandbox.
     Options of flatout come before the script; what follows it is the script's.
@@ -72,15 +103,31 @@ def predict(
     timeout_seconds = values.duration_seconds(timeout, "--timeout")
     assumed = values.assumptions(assume or [], "--assume")
     _check_folder(json)
-    chosen, note = _choose(gpu, gpus_file)
-    # Only from here on is anything loaded that takes time.
-    from flatout.cli.consoles import report_console
-    from flatout.cli.outputs import recording_paths
-    from flatout.launch import Target
-    from flatout.report.terminal import print_prediction
-    from flatout.virtual.dry_run import DryRun, Job
-    from flatout.virtual.dry_run import predict as predict_all
+    prices = {} if price is None else prices_of(price, "--price", gpus_file)
+    varied = None if vary is None else values.varied(vary, "--vary")
+    from flatout.gpu import all_gpus
+    from flatout.timeline import Host
+    from flatout.virtual.timing import Timing
 
+    timing = Timing(
+        Host(scale=values.factor(cpu_scale, "--cpu-scale")),
+        None if workers is None else values.count(workers, "--workers", least=0),
+    )
+    chosen, note = _choose(gpu, gpus_file)
+    if varied is not None and (len(chosen) > 1 or output is not None):
+        raise UsageError("--vary tries one GPU, and keeps no recording; name one with --gpu, and leave --output out")
+    if gpu == ALL and output is not None:
+        raise UsageError("--output with --gpu all: keep the recording of one GPU; name it")
+    # Only from here on is anything loaded that takes time.
+    from flatout.launch import Target
+    from flatout.virtual.again import is_kept, predict_again
+    from flatout.virtual.dry_run import DryRun
+    from flatout.virtual.prediction import priced
+
+    if not module and is_kept(Path(script)):
+        prediction = predict_again(Path(script), [] if gpu is None else chosen, timing, gpus_file)
+        prediction = explained(prediction, Path(script), timing, all_gpus(gpus_file))
+        _tell(priced(prediction, prices), json, verbose=verbose)
     words = tuple(arguments or ())
     dry_run = DryRun(
         target=Target(module=script, arguments=words) if module else Target(path=script, arguments=words),
@@ -89,13 +136,54 @@ def predict(
         assume=assumed,
         allow_writes=allow_writes,
         options={} if gpus_file is None else {"gpus_file": str(gpus_file.absolute())},
+        timing=timing,
     )
     with tempfile.TemporaryDirectory(prefix="flatout-", ignore_cleanup_errors=True) as name:
-        scratch = Path(name)
-        paths = recording_paths(output, [one.label for one in chosen], scratch)
-        jobs = [Job(one, path, scratch) for one, path in zip(chosen, paths, strict=True)]
-        prediction = predict_all(dry_run, jobs, stdout_to_stderr=json == "-", all_output=verbose)
+        run = _Run(dry_run, chosen, Path(name), stdout_to_stderr=json == "-")
+        if varied is not None:
+            prediction = run.varied(*varied)
+        elif gpu == ALL:
+            prediction = run.many()
+        else:
+            prediction = run.each(output, all_output=verbose)
     sys.stdout.flush()
+    _tell(priced(prediction, prices), json, note, verbose=verbose)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What to run, for which GPUs, and a directory for what is not kept."""
+
+    dry_run: DryRun
+    gpus: list[GPU]
+    scratch: Path
+    stdout_to_stderr: bool
+
+    def each(self, output: Path | None, *, all_output: bool) -> Prediction:
+        from flatout.cli.outputs import recording_paths
+        from flatout.virtual.dry_run import Job, predict
+
+        paths = recording_paths(output, [one.label for one in self.gpus], self.scratch)
+        jobs = [Job(one, path, self.scratch) for one, path in zip(self.gpus, paths, strict=True)]
+        found = predict(self.dry_run, jobs, stdout_to_stderr=self.stdout_to_stderr, all_output=all_output)
+        return explained(found, paths[0], self.dry_run.timing, self.gpus)
+
+    def many(self) -> Prediction:
+        from flatout.virtual.choosing import predict_many
+
+        return predict_many(self.dry_run, self.gpus, self.scratch, stdout_to_stderr=self.stdout_to_stderr)
+
+    def varied(self, argument: str, numbers: tuple[int, ...], by_doubling: bool) -> Prediction:
+        from flatout.virtual.varying import Vary, doubled, predict_varied
+
+        vary = Vary(argument, doubled(*numbers) if by_doubling else numbers, by_doubling)
+        return predict_varied(self.dry_run, self.gpus[0], vary, self.scratch, stdout_to_stderr=self.stdout_to_stderr)
+
+
+def _tell(prediction: Prediction, json: str | None, note: str = "", *, verbose: bool) -> NoReturn:
+    from flatout.cli.consoles import report_console
+    from flatout.report.terminal import print_prediction
+
     console = report_console()
     print_prediction(prediction, console, verbose=verbose)
     for hint in (note, _misplaced(prediction)):
@@ -130,8 +218,10 @@ def _check_folder(json: str | None) -> None:
 
 def _choose(gpu: str | None, gpus_file: Path | None) -> tuple[list[GPU], str]:
     """The GPUs to predict for; and a remark when that was not said."""
-    from flatout.gpu import find
+    from flatout.gpu import all_gpus, find
 
+    if gpu == ALL:
+        return list(all_gpus(gpus_file)), ""
     if gpu is not None:
         wanted = [find(name, gpus_file) for name in values.names(gpu, "--gpu")]
         return list({one.label: one for one in wanted}.values()), ""

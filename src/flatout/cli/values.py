@@ -13,15 +13,23 @@ _NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+")
 _WORDS = {"true": True, "false": False}
 
 
-def count(text: str, option: str) -> int:
-    """A whole number from 1 on. Raises UsageError, naming `option`.
+def count(text: str, option: str, least: int = 1) -> int:
+    """A whole number from `least` on. Raises UsageError, naming `option`.
 
     Read here and not by the library of the command line, whose words for what is wrong change with its version.
     """
     cleaned = text.strip()
-    if not (cleaned.isascii() and cleaned.isdigit() and len(cleaned) < 10 and int(cleaned) > 0):
-        raise UsageError(f"{option} {text!r} is not a whole number from 1 on; write it like 3")
+    if not (cleaned.isascii() and cleaned.isdigit() and len(cleaned) < 10 and int(cleaned) >= least):
+        raise UsageError(f"{option} {text!r} is not a whole number from {least} on; write it like 3")
     return int(cleaned)
+
+
+def factor(text: str, option: str) -> float:
+    """A number above 0. Raises UsageError, naming `option`."""
+    cleaned = text.strip()
+    if not _NUMBER.fullmatch(cleaned) or float(cleaned) <= 0:
+        raise UsageError(f"{option} {text!r} is not a number above 0; write it like 1.5")
+    return float(cleaned)
 
 
 def duration_seconds(text: str, option: str) -> float | None:
@@ -47,6 +55,22 @@ def names(text: str, option: str) -> list[str]:
     if not all(found):
         raise UsageError(f"{option} {text!r} has an empty name; write it like h100 or h100,a100")
     return list(dict.fromkeys(found))
+
+
+def varied(text: str, option: str) -> tuple[str, tuple[int, ...], bool]:
+    """`batch-size=8..512` or `batch-size=8,16,32`: the argument as a script spells it, values, whether by doubling.
+
+    Raises UsageError, naming `option`.
+    """
+    name, equals, value = (part.strip() for part in text.partition("="))
+    low, dots, high = (part.strip() for part in value.partition(".."))
+    if not name.lstrip("-") or not equals:
+        raise UsageError(f"{option} {text!r} is not of the form NAME=LOW..HIGH; write it like batch-size=8..512")
+    argument = name if name.startswith("-") else f"--{name}"
+    numbers = [count(number, f"{option} {name}=") for number in ((low, high) if dots else value.split(","))]
+    if dots and numbers[0] > numbers[1]:
+        raise UsageError(f"{option} {text!r} goes from {numbers[0]} down to {numbers[1]}; write the smaller one first")
+    return argument, tuple(numbers) if dots else tuple(dict.fromkeys(numbers)), bool(dots)
 
 
 def assumptions(texts: Sequence[str], option: str) -> dict[str, float | bool]:

@@ -92,7 +92,6 @@ class Loader(msgspec.Struct, frozen=True):
     workers: int = 0
     prefetch_factor: int = 2
     samples: int | None = None
-    place: int | None = None
 
 
 class Tape(msgspec.Struct, frozen=True):
@@ -115,3 +114,12 @@ class Tape(msgspec.Struct, frozen=True):
     places: tuple[Place, ...] = ()
     loaders: tuple[Loader, ...] = ()
     first_step: int = 0
+
+
+def with_workers(tape: Tape, workers: int, number: int | None = None) -> Tape:
+    """The tape with so many workers in its loader of that number, or in all of them."""
+    loaders = tuple(
+        msgspec.structs.replace(loader, workers=workers) if number in (None, position) else loader
+        for position, loader in enumerate(tape.loaders)
+    )
+    return msgspec.structs.replace(tape, loaders=loaders)

@@ -1,4 +1,4 @@
-"""What `-v` adds for a GPU: the lines that hold the most, the waits of the host, the steps, the facts."""
+"""What `-v` adds for a GPU: the lines that hold the most, the dearest operators, the waits, the steps, the facts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.text import Text
 from flatout.recording.schema import Place
 from flatout.report.layout import INDENT, print_columns, print_hanging, print_line
 from flatout.report.sources import place_text, plain, source_line
-from flatout.report.units import count_text, size_text
+from flatout.report.units import count_text, fine_duration_text, size_text
 from flatout.virtual.prediction import Result
 
 _MOST_ROWS = 12
@@ -24,6 +24,7 @@ def print_details(result: Result, console: Console) -> None:
     until = "" if result.unlimited is None else ", until memory ran out"
     _print_section(f"Lines that hold the most{unlimited}", _holders(result), {0}, console)
     _print_section(f"Steps{unlimited}", _steps(result), {0, 1, 2}, console)
+    _print_section("What takes the GPU longest, in a step", _dearest(result), {0, 1}, console)
     _print_section(f"Where the host waits for the GPU{until}", _waits(result), {0}, console)
     _print_facts(f"Facts{until}", result, console)
 
@@ -57,6 +58,21 @@ def _waits(result: Result) -> list[list[Text]]:
         reason = f"{plain(wait.reason)}, steers the run" if wait.steered else plain(wait.reason)
         rows.append([Text(f"{wait.count:,} x"), _where(wait.place), Text(reason), _source(wait.place)])
     return rows
+
+
+def _dearest(result: Result) -> list[list[Text]]:
+    if result.time is None:
+        return []
+    return [
+        [
+            Text(fine_duration_text(one.seconds)),
+            Text(f"{one.calls:,.0f} x"),
+            Text(plain(one.operator).replace("aten::", "")),
+            Text("") if one.file is None else Text(place_text(one.file, one.line), "bold"),
+            Text((one.file and source_line(one.file, one.line)) or "", "cyan"),
+        ]
+        for one in result.time.dearest
+    ]
 
 
 def _steps(result: Result) -> list[list[Text]]:

@@ -7,16 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flatout.report.bars import Kind
 from flatout.virtual.prediction import Memory
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of memory: `letter` stands for it in the bar, `word` in the legend, `colour` is a hex triplet."""
-
-    letter: str
-    word: str
-    colour: str
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,19 @@ from rich.text import Text
 from flatout.report.comparison import print_comparison
 from flatout.report.details import print_details
 from flatout.report.ends import print_error
+from flatout.report.findings import print_findings
 from flatout.report.layout import INDENT, print_hanging, print_labelled, print_line, print_quotation
 from flatout.report.memory_bar import print_memory
+from flatout.report.ranking import print_ranking
 from flatout.report.sources import place_text, plain, short_path, short_paths
+from flatout.report.step_bar import print_step
+from flatout.report.tried import print_tried
 from flatout.report.units import count_text, size_text
 from flatout.report.verdict import verdict_of
 from flatout.virtual.prediction import Prediction, Result
+
+FEW_GPUS = 6
+"""More than that are a table, with the details left to ``-v``."""
 
 _FEW_ASSUMPTIONS = 3
 
@@ -28,19 +35,31 @@ def print_prediction(prediction: Prediction, console: Console, *, verbose: bool 
     """
     console.print()
     _print_header(prediction, console)
-    if len(prediction.results) > 1:
+    if len(prediction.results) > FEW_GPUS:
+        console.print()
+        print_ranking(prediction.results, console)
+    elif len(prediction.results) > 1:
         console.print()
         print_comparison(prediction, console)
-    told: list[Result] = []
     for result in prediction.results:
+        if result.largest_batch is not None:
+            console.print()
+            print_tried(result.largest_batch, console)
+    told: list[Result] = []
+    for result in prediction.results if verbose or len(prediction.results) <= FEW_GPUS else ():
         console.print()
         twin = None if verbose else _twin(result, told)
         told.append(result)
         _print_verdict(result, console)
         if twin is not None:
             print_labelled("Memory", Text(f"the same as on {twin.label}"), console)
+            if result.time is not None:
+                print_step(result.time, console)
         else:
             _print_result(result, console, verbose=verbose)
+    if prediction.findings:
+        console.print()
+        print_findings(prediction.findings, prediction.results[0].label, console, verbose=verbose)
     if prediction.assumptions:
         console.print()
         _print_assumptions(prediction.assumptions, console, verbose=verbose)
@@ -121,6 +140,9 @@ def _print_result(result: Result, console: Console, *, verbose: bool) -> None:
             text.append("" if at.file is None else place_text(at.file, at.line), "bold")
             print_labelled("Peak", text.append(f", step {at.step}, {at.phase}"), console)
             print_quotation(at.file, at.line, console)
+    if result.time is not None:
+        console.print()
+        print_step(result.time, console)
     if result.error is not None:
         console.print()
         print_error(result, result.error, console, verbose=verbose)

@@ -30,6 +30,23 @@ def duration_text(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
+def fine_duration_text(seconds: float) -> str:
+    """A time with three digits: `850 us`, `18.3 ms`, `1.25 s`; from a minute on as `duration_text`."""
+    if seconds < 999.5e-6:
+        return f"{_three_digits(seconds * 1e6)} us"
+    if seconds < 0.9995:
+        return f"{_three_digits(seconds * 1e3)} ms"
+    return duration_text(seconds)
+
+
+def rate_text(per_second: float) -> str:
+    """A rate with three digits: `0.52`, `15.3`, `3,500`, `12,300`."""
+    if per_second < 99.95:
+        return _three_digits(per_second)
+    digits = len(str(round(per_second)))
+    return f"{round(per_second, 3 - digits):,.0f}"
+
+
 def count_text(count: int, singular: str, plural: str = "") -> str:
     """A number with its noun: `1 step`, `3 steps`, `12,345 operations`."""
     return f"{count:,} {singular if count == 1 else plural or singular + 's'}"

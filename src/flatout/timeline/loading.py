@@ -18,6 +18,7 @@ class Batches:
     def __init__(self, loader: Loader, host: Host) -> None:
         self._seconds = loader.batch_seconds * host.scale
         self._workers = loader.workers
+        self._handover = host.handover_seconds * host.scale
         if loader.workers:
             self._seconds *= max(1.0, loader.workers / max(1, host.cores - 1))
         self._ready = deque([self._seconds] * loader.workers)
@@ -36,4 +37,4 @@ class Batches:
         if len(self._taken) > self._workers * (self._ahead - 1):
             begins = max(ready, self._taken.popleft())
         self._ready.append(begins + self._seconds)
-        return got
+        return got + self._handover

@@ -1,8 +1,9 @@
 """Plays a tape on a GPU: two clocks, one of the host that issues work, one a stream of the GPU that does it.
 
 The host runs ahead until a wait joins the two, or until the driver's queue is full. A kernel begins when it has been
-issued and its stream is free. Copies from page-locked memory that nobody waits for take place on the bus while the host
-goes on; all others hold the host up until they are done.
+issued, its stream is free, and no kernel of another stream is at work: two that each fill the GPU are not faster
+together. Copies have an engine for either direction. Those from page-locked memory that nobody waits for take place
+while the host goes on; all others hold the host up until they are done.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Price:
 
     __slots__ = ("compute", "kernels", "launch", "memory", "seconds")
 
-    def __init__(self, operation: Operation, gpu: GPU, efficiency: Efficiency | None) -> None:
+    def __init__(self, operation: Operation, gpu: GPU, efficiency: Efficiency | None, slower: float = 1.0) -> None:
         self.compute = self.memory = self.launch = 0.0
         known = cost(operation)
         self.kernels = known.launches
@@ -46,9 +47,9 @@ class Price:
             limits = kernel_limits(kernel, gpu, efficiency)
             self.launch += limits.launch_seconds
             if limits.compute_seconds > limits.memory_seconds:
-                self.compute += limits.compute_seconds
+                self.compute += limits.compute_seconds * slower
             else:
-                self.memory += limits.memory_seconds
+                self.memory += limits.memory_seconds * slower
         self.seconds = self.compute + self.memory + self.launch
 
 
@@ -61,15 +62,18 @@ class Player:
         prices: what each operation of the tape takes.
     """
 
-    def __init__(self, tape: Tape, gpu: GPU, host: Host, efficiency: Efficiency | None = None) -> None:
+    def __init__(
+        self, tape: Tape, gpu: GPU, host: Host, efficiency: Efficiency | None = None, slower: float = 1.0
+    ) -> None:
         self.tape = tape
         self.host = host
         self.now = 0.0
-        self.prices = [Price(operation, gpu, efficiency) for operation in tape.operations]
+        self.prices = [Price(operation, gpu, efficiency, slower) for operation in tape.operations]
         self.host_spans: list[Span] = []
         self.gpu_spans: list[Span] = []
         self._bus = bus_bytes_per_second(gpu)
         self._free: dict[int, float] = {0: 0.0}
+        self._engines = {"kernels": 0.0, "to_gpu": 0.0, "to_host": 0.0}
         self._queue: deque[float] = deque()
         self._events: dict[int, float] = {}
         self._batches = [Batches(loader, host) for loader in tape.loaders]
@@ -120,21 +124,26 @@ class Player:
             queue.popleft()
         if len(queue) >= self.host.queue_launches:
             self._busy(position, queue[len(queue) - self.host.queue_launches] - self.now, "wait")
-        start = max(self.now, self._free.get(event.stream, 0.0))
+        start = self._start("kernels", event.stream)
         end = start + price.seconds
-        self._free[event.stream] = end
+        self._free[event.stream] = self._engines["kernels"] = end
         queue.extend([start] * price.kernels)
-        self.gpu_spans.append(Span(start, end, "compute" if price.compute > price.memory else "memory", position))
+        bound: Bound = "compute" if price.compute > price.memory else "memory"
+        self.gpu_spans.append(Span(start, end, bound, position, event.stream))
+
+    def _start(self, engine: str, stream: int) -> float:
+        """The earliest moment at which the GPU can begin what the host issues now."""
+        return max(self.now, self._free.get(stream, 0.0), self._engines[engine])
 
     def _transfer(self, position: int, event: Transfer) -> None:
         """Source of what waits for what: CUDA runtime API, "API synchronization behavior"."""
         self._busy(position, self.host.issue_seconds(self._phase, 1), "launch")
-        start = max(self.now, self._free.get(event.stream, 0.0))
+        start = self._start(event.direction, event.stream)
         rate = self._bus * self.host.pinned_ratio
         if not event.pinned:
             rate = min(rate, self.host.pageable_bytes_per_second / self.host.scale)
         end = start + event.size_bytes / rate
-        self._free[event.stream] = end
+        self._free[event.stream] = self._engines[event.direction] = end
         self.gpu_spans.append(Span(start, end, "transfer", position, event.stream))
         if event.blocking or not event.pinned:
             self._busy(position, start - self.now, "wait")

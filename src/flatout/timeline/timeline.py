@@ -27,7 +27,7 @@ class Timeline(msgspec.Struct, frozen=True):
         bound_by: what the step goes to; adds up to `step_seconds`.
         flops: operations of products and convolutions, and of everything else that is counted.
         unknown: operators without a formula, costed by their bytes, with the seconds that were taken for them.
-        host, gpu: what either did in the last round of steps.
+        steps: how many steps the last round holds; `host` and `gpu` are what either did in it.
     """
 
     step_seconds: float
@@ -37,13 +37,17 @@ class Timeline(msgspec.Struct, frozen=True):
     bound_by: dict[Bound, float]
     flops: float
     unknown: dict[str, float]
+    steps: int = 1
     host: tuple[Span, ...] = ()
     gpu: tuple[Span, ...] = ()
 
 
-def play(tape: Tape, gpu: GPU, host: Host, efficiency: Efficiency | None = None) -> Timeline:
-    """Repeat the tape on that GPU until a round takes as long as the one before."""
-    player = Player(tape, gpu, host, efficiency)
+def play(tape: Tape, gpu: GPU, host: Host, efficiency: Efficiency | None = None, slower: float = 1.0) -> Timeline:
+    """Repeat the tape on that GPU until a round takes as long as the one before.
+
+    `slower`: kernels take so many times as long as they are taken to.
+    """
+    player = Player(tape, gpu, host, efficiency, slower)
     # Steps that wait for workers come in bursts, as many as there are workers.
     passes = max([1, *(loader.workers for loader in tape.loaders)])
     before = player.play(passes)
@@ -75,6 +79,7 @@ def play(tape: Tape, gpu: GPU, host: Host, efficiency: Efficiency | None = None)
         bound_by={bound: seconds / steps for bound, seconds in bounds.items()},
         flops=sum(costs[number].flops for number in launches) / tape.steps,
         unknown=unknown,
+        steps=steps,
         host=tuple(player.host_spans),
         gpu=tuple(player.gpu_spans),
     )

@@ -11,13 +11,28 @@ import gc
 import threading
 import time
 from collections.abc import Sequence
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import torch
 
 from flatout.recording.operation import Operation
 from flatout.recording.schema import Phase, Place
-from flatout.recording.tape import WHOLE_GPU, Enter, Event, Fetch, Launch, Loader, Tape, Transfer, Wait, Work
+from flatout.recording.tape import (
+    WHOLE_GPU,
+    Enter,
+    Event,
+    Fetch,
+    Follow,
+    Launch,
+    Loader,
+    Record,
+    Tape,
+    Transfer,
+    Wait,
+    Work,
+)
 from flatout.virtual import observing
 from flatout.virtual.face.pinning import is_pinned
 from flatout.virtual.places import user_place
@@ -27,8 +42,9 @@ if TYPE_CHECKING:
     from flatout.virtual.machine import Machine
     from flatout.virtual.operators import Operator
 
-WORK_SECONDS = 300e-6
-"""Work of the host between two operations that is shorter counts as part of issuing them."""
+WORK_SECONDS = 2e-3
+"""Work of the host between two operations that is shorter counts as part of issuing them: functions of PyTorch that the
+virtual GPU stands in for take longer here than there, some of them up to a millisecond."""
 
 _COPIES = frozenset({"aten::copy_", "aten::_copy_from"})
 _READS = frozenset({"aten::_local_scalar_dense"})
@@ -47,10 +63,11 @@ class Clock:
         self._lines: list[int | None] = []
         self._launches: dict[tuple[int, int], Launch] = {}
         self._places: dict[Place, int] = {}
-        self._loaders: dict[int, Loader] = {}
+        self._loaders: dict[int, list[Loader]] = {}
         self._waiting: tuple[str, int | None] | None = None
         self._left = threading.local()
         self._collection_began = 0
+        self._marks = 0
         gc.callbacks.append(self._collecting)
         observing.listen(self._operation, _now_ns)
 
@@ -70,25 +87,37 @@ class Clock:
     def step_completed(self) -> None:
         """The events so far were one whole step."""
         events, self._events = tuple(self._events), [Enter(self._machine.phase)]
-        if self._machine.step == 1 or not self._steps:
+        if self._machine.step <= 2:
             self._steps = []  # the first step makes what later ones find: optimizer state, workspaces
             self._first_step = self._machine.step - 1
         self._steps.append(events)
 
-    def wait(self, reason: str, place: Place | None) -> None:
+    def wait(self, reason: str, place: Place | None, stream: int | None = None, event: int | None = None) -> None:
         """The host waits for the GPU; the operation that makes it wait may still be told of."""
+        if self._machine.phase == "setup":
+            return
         self._flush()
         where = self._place(place)
         if reason == "synchronize":
-            self._events.append(Wait(WHOLE_GPU, reason, where))
+            self._events.append(Wait(WHOLE_GPU if stream is None else stream, reason, where, event))
         else:
             self._waiting = (reason, where)
 
-    def fetched(self, loader: Loader, key: int, place: Place | None) -> None:
-        """The script took a batch. `key` tells loaders apart; what a batch takes is the mean of those seen."""
-        self._loaders[key] = loader
-        number = list(self._loaders).index(key)
-        self._events.append(Fetch(number, self._place(place)))
+    def record(self, stream: int) -> int:
+        """A CUDA event is recorded on a stream. Returns its number."""
+        self._marks += 1
+        self._events.append(Record(self._marks, stream))
+        return self._marks
+
+    def follow(self, event: int, stream: int) -> None:
+        """Later work on the stream waits for the event."""
+        self._events.append(Follow(event, stream))
+
+    def fetched(self, key: int, loader: Loader, place: Place | None) -> None:
+        """The script took a batch of a loader, which `key` tells from others; `loader` is what that batch took."""
+        self._loaders.setdefault(key, []).append(loader)
+        if self._machine.phase != "setup":
+            self._events.append(Fetch(list(self._loaders).index(key), self._place(place)))
         self.skip()
 
     def tape(self) -> Tape | None:
@@ -101,7 +130,7 @@ class Clock:
             operations=tuple(self._operations),
             lines=tuple(self._lines),
             places=tuple(self._places),
-            loaders=tuple(self._loaders.values()),
+            loaders=tuple(_typical(seen) for seen in self._loaders.values()),
             first_step=self._first_step,
         )
 
@@ -118,16 +147,18 @@ class Clock:
             size_bytes = args[0].element_size() if isinstance(args[0], torch.Tensor) else 0
             self._copy("to_host", size_bytes, pinned=False, non_blocking=False)
         else:
-            self._launch(observing.describe(op, args, kwargs, result))
+            self._launch(op, args, kwargs, result)
             self._flush()
         self._left.ns = _now_ns()
 
-    def _launch(self, operation: Operation) -> None:
+    def _launch(self, op: Operator, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> None:
+        operation = observing.describe(op, args, kwargs, result)
         number = self._operations.get(operation)
         if number is None:
             number = self._operations[operation] = len(self._operations)
             self._lines.append(self._place(user_place()))
-        key = (number, self._machine.thread.stream)
+        stream = self._machine.thread.stream
+        key = (number, stream)
         event = self._launches.get(key)
         if event is None:
             event = self._launches[key] = Launch(*key)
@@ -160,6 +191,16 @@ class Clock:
             self._collection_began = _now_ns()
         elif hasattr(self._left, "ns"):
             self._left.ns += _now_ns() - self._collection_began
+
+
+def _typical(seen: list[Loader]) -> Loader:
+    """The loader with what its batches take: the median of this process's, without the first, which warms up.
+
+    What workers made is an average already, and the last one is of the most batches.
+    """
+    if seen[-1].workers:
+        return seen[-1]
+    return msgspec.structs.replace(seen[-1], batch_seconds=median(one.batch_seconds for one in seen[1:] or seen))
 
 
 def _between_host_and_gpu(args: Sequence[Any]) -> bool:

@@ -14,6 +14,7 @@ from flatout.recording import open_recording, write_ending
 from flatout.recording.schema import Ending, Outcome, Run
 from flatout.virtual.judging import judge
 from flatout.virtual.prediction import Prediction, Result, gather
+from flatout.virtual.timing import Timing
 
 if TYPE_CHECKING:
     from flatout.gpu import GPU
@@ -30,7 +31,7 @@ class DryRun:
     """What to run, and under which assumptions.
 
     `timeout_seconds` is for one run of the script; None waits for ever. `assume` gives values that the virtual GPU
-    would have to make up. `options` are further options of the child.
+    would have to make up. `options` are further options of the child. `timing` says on which host a step is timed.
     """
 
     target: Target
@@ -39,6 +40,7 @@ class DryRun:
     assume: Mapping[str, float | bool] = field(default_factory=dict)
     allow_writes: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
+    timing: Timing = field(default_factory=Timing)
 
 
 @dataclass(frozen=True)
@@ -60,18 +62,25 @@ class _Setting:
 
 
 def predict(
-    dry_run: DryRun, jobs: Sequence[Job], *, stdout_to_stderr: bool = False, all_output: bool = False
+    dry_run: DryRun,
+    jobs: Sequence[Job],
+    *,
+    stdout_to_stderr: bool = False,
+    all_output: bool = False,
+    first_aloud: bool = True,
 ) -> Prediction:
     """Run the script once a job, at most two at once, and gather what that tells.
 
-    The first job's script has the terminal; the output of the others is dropped unless `all_output`. Raises ScriptError
+    The first job's script has the terminal where `first_aloud`; the output of the others is dropped unless
+    `all_output`. Raises ScriptError
     when the script cannot be started, KeyboardInterrupt when a Ctrl-C came before all of them were.
     """
     with Relay() as relay, ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="flatout-dry-run") as pool:
         aloud = _Setting(relay, stdout_to_stderr)
         futures = []
         for index, job in enumerate(jobs):
-            setting = aloud if index == 0 or all_output else replace(aloud, quiet=True)
+            shown = all_output or (index == 0 and first_aloud)
+            setting = aloud if shown else replace(aloud, quiet=True)
             futures.append(pool.submit(_run, dry_run, job, setting))
         try:
             done = [future.result() for future in futures]
@@ -84,14 +93,14 @@ def predict(
 def _run(dry_run: DryRun, job: Job, setting: _Setting) -> tuple[Run, Result]:
     exit = _follow(dry_run, job, job.recording, setting)
     with open_recording(job.recording) as recording:
-        result = judge(recording, job.gpu, exit)
+        result = judge(recording, job.gpu, exit, timing=dry_run.timing)
         if result.outcome != "out_of_memory" or result.error is None:
             return recording.run, result
         # The script stopped where memory ran out. How much it would have needed only a second run can tell.
         path = job.scratch / f"{job.recording.stem}-unlimited{job.recording.suffix}"
         _follow(dry_run, job, path, replace(setting, quiet=True), unlimited=True)
         with open_recording(path) as unlimited:
-            return recording.run, judge(recording, job.gpu, exit, unlimited)
+            return recording.run, judge(recording, job.gpu, exit, unlimited, timing=dry_run.timing)
 
 
 def _follow(dry_run: DryRun, job: Job, path: Path, setting: _Setting, *, unlimited: bool = False) -> Exit:

@@ -9,7 +9,7 @@ import msgspec
 from flatout.recording.schema import Assumption, Peak, Step
 from flatout.virtual.early_end import early_end, exit_code, position
 from flatout.virtual.prediction import Memory, PeakAt, PredictedError, PredictedOutcome, Result
-from flatout.virtual.timing import predicted_time
+from flatout.virtual.timing import Timing, predicted_time
 
 if TYPE_CHECKING:
     from flatout.gpu import GPU
@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from flatout.recording import Recording
 
 
-def judge(recording: Recording, gpu: GPU, exit: Exit, unlimited: Recording | None = None) -> Result:
+def judge(
+    recording: Recording, gpu: GPU, exit: Exit, unlimited: Recording | None = None, timing: Timing | None = None
+) -> Result:
     """What `recording`, a run of a script on a virtual `gpu`, says about the real one.
 
     `exit` is how the child process ended: a killed process could not write that itself. `unlimited` is a second run of
-    the same script, on a GPU without a limit, made because the first ran out of memory.
+    the same script, on a GPU without a limit, made because the first ran out of memory. `timing`: on which host.
     """
     peak = recording.peak()
     steps = _steps(recording)
@@ -39,7 +41,7 @@ def judge(recording: Recording, gpu: GPU, exit: Exit, unlimited: Recording | Non
         used_gpu=peak is not None and peak.allocated_bytes > 0,
         steps=len(steps),
         operations=sum(step.operations for step in steps),
-        time=None if error is not None else predicted_time(recording.tape(), gpu),
+        time=None if error is not None else predicted_time(recording.tape(), gpu, timing),
         stopped=recording.ending is not None and recording.ending.outcome == "stopped",
         needed_bytes=None if need is None else need.reserved_bytes + gpu.context_bytes,
         unlimited=None if need is None else _memory(need, gpu),

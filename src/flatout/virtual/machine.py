@@ -83,15 +83,26 @@ class Machine:
             raise invalid_device_ordinal()
         return self.gpus[number]
 
-    def wait(self, reason: str, *, invented: bool = False, steered: bool = False) -> None:
-        """The host waits for the GPU here. Warns or raises where the script asked for that (sync debug mode)."""
+    def wait(
+        self,
+        reason: str,
+        *,
+        invented: bool = False,
+        steered: bool = False,
+        stream: int | None = None,
+        event: int | None = None,
+    ) -> None:
+        """The host waits for the GPU here: for a stream, an event, or all of it.
+
+        Warns or raises where the script asked for that (sync debug mode).
+        """
         if self.sync_debug_mode and reason != "synchronize":
             _warn_of_synchronization(self.sync_debug_mode)
         place = user_place()
         if self.writer is not None:
             self.writer.wait(place, reason, invented=invented, steered=steered)
         if self.clock is not None:
-            self.clock.wait(reason, place)
+            self.clock.wait(reason, place, stream, event)
 
     def assume_that(self, text: str, *, anywhere: bool = False) -> None:
         """Note something that had to be assumed, with the line of the script where (unless it holds `anywhere`)."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from flatout.findings import Finding
 from flatout.recording.schema import Assumption, Holder, Place, Run, Step, Wait
 
 SCHEMA = "flatout.prediction/1"
@@ -57,6 +58,16 @@ class Memory(msgspec.Struct, frozen=True):
         return max(self.upper_bound_bytes, self.peak_reserved_bytes) + self.context_bytes
 
 
+class Dearest(msgspec.Struct, frozen=True):
+    """What one operator takes in a step on the GPU, issued from one line: `calls` of it, `seconds` together."""
+
+    operator: str
+    calls: float
+    seconds: float
+    file: str | None = None
+    line: int | None = None
+
+
 class Time(msgspec.Struct, frozen=True):
     """What one training step takes, simulated, in seconds.
 
@@ -65,6 +76,7 @@ class Time(msgspec.Struct, frozen=True):
     `host_seconds` the host's, each as if it never waited for the other; `bound_by` adds up to the step.
     `flops_utilization_ratio` (MFU) is the operations of products and convolutions over what the GPU's dense rate for
     them allows in a step. `samples_per_second` is None where no loader told how many samples a step takes.
+    `unknown_operators` are costed by their bytes alone; `dearest` are the operators that take the GPU longest.
     """
 
     step_seconds: float
@@ -78,6 +90,7 @@ class Time(msgspec.Struct, frozen=True):
     flops_utilization_ratio: float | None = None
     samples_per_second: float | None = None
     unknown_operators: dict[str, float] = {}
+    dearest: tuple[Dearest, ...] = ()
 
 
 class PredictedError(msgspec.Struct, frozen=True):
@@ -100,13 +113,38 @@ class PredictedError(msgspec.Struct, frozen=True):
     doing: str = ""
 
 
+class Tried(msgspec.Struct, frozen=True):
+    """What was predicted with one value of an argument."""
+
+    value: int
+    outcome: PredictedOutcome
+    needed_bytes: int | None = None
+    usable_bytes: int | None = None
+    step_seconds: float | None = None
+    samples_per_second: float | None = None
+
+
+class LargestBatch(msgspec.Struct, frozen=True):
+    """One of the script's arguments at several values: the `largest` that fits, and the `fastest` by samples a second.
+
+    Either is None where no value is it.
+    """
+
+    argument: str
+    largest: int | None
+    fastest: int | None
+    tried: tuple[Tried, ...]
+
+
 class Result(msgspec.Struct, frozen=True):
     """What was predicted for one GPU.
 
     `needed_bytes` is known when there was no room: the memory that the same run takes on a GPU without a limit, taken
     apart in `unlimited`. `holders` and `per_step` belong to `unlimited` then, else to `memory`; `steps` are always
-    those of the run with the limit. `used_gpu` is False when the script never put anything on the GPU. `stopped`:
-    flatout ended the script after the steps asked for, so what comes after them (validation, saving) was not seen.
+    those of the run with the limit. `judged_from`: the script ran on that GPU instead, whose path this one shares.
+    `dollars_per_million_samples` is known where a price was given. `used_gpu` is False when the script never put
+    anything on the GPU. `stopped`: flatout ended the script after the steps asked for, so what comes after them
+    (validation, saving) was not seen.
     """
 
     gpu: str
@@ -119,8 +157,10 @@ class Result(msgspec.Struct, frozen=True):
     steps: int
     operations: int
     stopped: bool = False
+    judged_from: str | None = None
     time: Time | None = None
-    largest_batch: None = None
+    dollars_per_million_samples: float | None = None
+    largest_batch: LargestBatch | None = None
     needed_bytes: int | None = None
     unlimited: Memory | None = None
     holders: tuple[Holder, ...] = ()
@@ -156,7 +196,7 @@ class Prediction(msgspec.Struct, frozen=True):
     arguments: tuple[str, ...]
     results: tuple[Result, ...]
     assumptions: tuple[str, ...]
-    findings: tuple[dict[str, Any], ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     @property
     def is_bad_news(self) -> bool:
@@ -175,6 +215,24 @@ def gather(run: Run, results: Sequence[Result]) -> Prediction:
         results=tuple(results),
         assumptions=tuple(_grouped(results)),
     )
+
+
+def with_results(prediction: Prediction, results: Sequence[Result]) -> Prediction:
+    """The same script on other GPUs."""
+    return msgspec.structs.replace(prediction, results=tuple(results), assumptions=tuple(_grouped(results)))
+
+
+SECONDS_PER_HOUR = 3600.0
+
+
+def priced(prediction: Prediction, dollars_per_hour: Mapping[str, float]) -> Prediction:
+    """With the cost of a million samples where the GPU's price (by its label) and its samples a second are known."""
+    results = []
+    for result in prediction.results:
+        price, rate = dollars_per_hour.get(result.label), result.time and result.time.samples_per_second
+        cost = None if price is None or not rate else price / SECONDS_PER_HOUR / rate * 1e6
+        results.append(msgspec.structs.replace(result, dollars_per_million_samples=cost))
+    return msgspec.structs.replace(prediction, results=tuple(results))
 
 
 _MOST_PLACES = 3

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from flatout.costs import cost
 from flatout.gpu import GPU
-from flatout.recording.tape import Fetch, Launch, Tape
+from flatout.recording.tape import Fetch, Launch, Tape, with_workers
 from flatout.timeline import Host, Timeline, play
-from flatout.virtual.prediction import Time
+from flatout.virtual.prediction import Dearest, Time
+
+MOST_DEAREST = 20
 
 # Four predictions in five are this near to what was measured: see docs/costs.md.
 KERNELS_UNCERTAINTY = 1.2
 HOST_UNCERTAINTY = 1.5
 
 
-def predicted_time(tape: Tape | None, gpu: GPU, host: Host | None = None) -> Time | None:
+class Timing(msgspec.Struct, frozen=True):
+    """Under what conditions a step is timed: the host, and other `workers` in the loaders than the script's, if any."""
+
+    host: Host = Host()
+    workers: int | None = None
+
+    def tape(self, tape: Tape) -> Tape:
+        """The tape under these conditions."""
+        return tape if self.workers is None else with_workers(tape, self.workers)
+
+
+def predicted_time(tape: Tape | None, gpu: GPU, timing: Timing | None = None) -> Time | None:
     """What a step of that tape takes on that GPU; None without a tape, or where nothing was ever launched."""
     if tape is None or not any(isinstance(event, Launch) for event in tape.events):
         return None
-    host = host or Host()
-    middle = play(tape, gpu, host)
+    timing = timing or Timing()
+    tape = timing.tape(tape)
+    middle = play(tape, gpu, timing.host)
     low, high = _range(middle)
     return Time(
         step_seconds=middle.step_seconds,
@@ -32,6 +48,31 @@ def predicted_time(tape: Tape | None, gpu: GPU, host: Host | None = None) -> Tim
         flops_utilization_ratio=_utilization(tape, gpu, middle),
         samples_per_second=_samples(tape, middle),
         unknown_operators=middle.unknown,
+        dearest=_dearest(tape, middle),
+    )
+
+
+def _dearest(tape: Tape, timeline: Timeline) -> tuple[Dearest, ...]:
+    """The operators and lines that the GPU is busy with longest, in the last round of steps."""
+    found: dict[tuple[str, int | None], list[float]] = {}
+    for span in timeline.gpu:
+        event = tape.events[span.event]
+        if isinstance(event, Launch):
+            key = tape.operations[event.operation].base, tape.lines[event.operation]
+            sums = found.setdefault(key, [0.0, 0.0])
+            sums[0] += 1
+            sums[1] += span.end - span.start
+    ordered = sorted(found.items(), key=lambda item: -item[1][1])[:MOST_DEAREST]
+    steps = timeline.steps
+    return tuple(
+        Dearest(
+            name,
+            calls / steps,
+            seconds / steps,
+            None if line is None else tape.places[line].file,
+            None if line is None else tape.places[line].line,
+        )
+        for (name, line), (calls, seconds) in ordered
     )
 
 

@@ -129,6 +129,7 @@ def runtime_library() -> types.ModuleType:
         return 0
 
     def mem_get_info(number: int) -> tuple[int, int]:
+        machines.current().facts["asked_for_free_memory"] = True
         memory = machines.current().gpu(number).memory
         device = memory.allocator.device
         return device.free_bytes, device.usable_bytes

@@ -24,6 +24,7 @@ from flatout.virtual.face import (
     interchange,
     late,
     legacy_types,
+    loaders,
     masks,
     memory_functions,
     storages,
@@ -70,6 +71,7 @@ _PARTS = (
     grouping,
     extensions,
     backward,
+    loaders,
 )
 
 

@@ -1,4 +1,4 @@
-"""CUDA streams and events. Memory is kept apart by stream as on a real GPU; time does not pass on them yet."""
+"""CUDA streams and events. Memory is kept apart by stream as on a real GPU; time passes when the tape is played."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class StreamBase(torch.Stream):
 
     def synchronize(self) -> None:
         """Wait for everything on the stream."""
-        machines.current().wait("synchronize")
+        machines.current().wait("synchronize", stream=self.stream_id)
 
     def is_capturing(self) -> bool:
         """Whether a CUDA graph is being captured on this stream."""
@@ -94,6 +94,9 @@ class StreamBase(torch.Stream):
 
     def wait_stream(self, stream: Any) -> None:
         """Later work on this stream waits for what is on the other."""
+        clock = machines.current().clock
+        if clock is not None:
+            clock.follow(clock.record(stream.stream_id), self.stream_id)
 
     def record_event(self, event: Any = None) -> Any:
         """Mark this place in the stream."""
@@ -133,10 +136,12 @@ class EventBase:
         self = super().__new__(cls)
         self._timed = enable_timing
         self._operations = None
+        self._mark = None
         return self
 
     _timed: bool
     _operations: int | None
+    _mark: int | None
 
     @property
     def cuda_event(self) -> int:
@@ -153,10 +158,16 @@ class EventBase:
     def record(self, stream: Any = None) -> None:
         """Mark this place in the stream."""
         torch.cuda._lazy_init()
-        self._operations = machines.current().operations
+        machine = machines.current()
+        self._operations = machine.operations
+        if machine.clock is not None:
+            self._mark = machine.clock.record(machine.thread.stream if stream is None else stream.stream_id)
 
     def wait(self, stream: Any = None) -> None:
         """Later work on the stream waits for this event."""
+        machine = machines.current()
+        if machine.clock is not None and self._mark is not None:
+            machine.clock.follow(self._mark, machine.thread.stream if stream is None else stream.stream_id)
 
     def query(self) -> bool:
         """Whether it has happened."""
@@ -164,7 +175,7 @@ class EventBase:
 
     def synchronize(self) -> None:
         """Wait until it has happened."""
-        machines.current().wait("synchronize")
+        machines.current().wait("synchronize", event=self._mark)
 
     def elapsed_time(self, end_event: Any) -> float:
         """Milliseconds between two recorded events: invented, and noted as an assumption."""

@@ -1,0 +1,27 @@
+"""One rule a file: a `Subject` in, findings out. A rule that saves nothing says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from flatout.explain.rules import (
+    batches,
+    copies,
+    float32_products,
+    host_waits,
+    launches,
+    misaligned_products,
+    optimizer_launches,
+)
+from flatout.explain.subject import Subject
+from flatout.findings import Finding
+
+RULES: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
+    host_waits.find,
+    copies.find,
+    batches.find,
+    float32_products.find,
+    misaligned_products.find,
+    optimizer_launches.find,
+    launches.find,
+)

@@ -1,0 +1,83 @@
+"""Each rule on a step that has its mistake, and on one that has not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from flatout.explain.rules import float32_products, launches, misaligned_products, optimizer_launches
+from flatout.explain.subject import Subject
+from flatout.recording.operation import Operation, tensor
+from flatout.recording.tape import Enter, Launch
+from flatout.timeline import Host
+
+Make = Callable[..., Subject]
+
+
+def product(rows: int, columns: int, depth: int, dtype: str = "float32", *, tf32: bool = False) -> Operation:
+    sides = tensor((rows, depth), dtype), tensor((depth, columns), dtype)
+    return Operation("aten::mm", sides, outputs=(tensor((rows, columns), dtype),), tf32=tf32)
+
+
+def test_float32_products_are_told_where_there_are_tensor_cores_for_them(subject: Make) -> None:
+    one = subject(*[Launch(0)] * 4, gpu="a100")
+    (finding,) = float32_products.find(one)
+    assert finding.code == "FO413"
+    assert finding.saving is not None
+    assert finding.saving.seconds_per_step is not None
+    assert finding.saving.seconds_per_step > 0.5 * one.timeline.step_seconds
+
+
+@pytest.mark.parametrize("gpu", ["v100", "t4"])
+def test_float32_products_are_left_alone_where_there_are_none(subject: Make, gpu: str) -> None:
+    assert list(float32_products.find(subject(*[Launch(0)] * 4, gpu=gpu))) == []
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_products_on_tensor_cores_are_left_alone(subject: Make, dtype: str) -> None:
+    operations = (product(4096, 4096, 4096, dtype, tf32=True),)
+    assert list(float32_products.find(subject(*[Launch(0)] * 4, operations=operations, gpu="a100"))) == []
+
+
+def test_a_vocabulary_that_is_no_multiple_of_8(subject: Make) -> None:
+    one = subject(Launch(0), operations=(product(8192, 50257, 768, "bfloat16"),), gpu="a100")
+    (finding,) = misaligned_products.find(one)
+    assert (finding.code, finding.evidence["width"]) == ("FO606", 50257)
+    assert finding.remedy is not None
+    assert "50264" in finding.remedy.text
+
+
+def test_an_aligned_vocabulary_is_left_alone(subject: Make) -> None:
+    one = subject(Launch(0), operations=(product(8192, 50304, 768, "bfloat16"),), gpu="a100")
+    assert list(misaligned_products.find(one)) == []
+
+
+WEIGHT = tensor((256, 256))
+ADD = Operation("aten::add_", (WEIGHT, WEIGHT), written=(0,))
+TOGETHER = Operation("aten::_foreach_add_", ((WEIGHT,) * 100, (WEIGHT,) * 100), written=(0,))
+
+
+def test_an_optimizer_that_goes_one_by_one(subject: Make) -> None:
+    one = subject(Enter("optimizer"), *[Launch(0)] * 300, operations=(ADD,))
+    (finding,) = optimizer_launches.find(one)
+    assert finding.code == "FO605"
+    assert finding.evidence["operations_per_step"] == 300
+    assert finding.saving is not None
+    assert (finding.saving.seconds_per_step or 0) > 0.5 * one.timeline.step_seconds
+
+
+def test_an_optimizer_with_lists_is_left_alone(subject: Make) -> None:
+    assert list(optimizer_launches.find(subject(Enter("optimizer"), *[Launch(0)] * 3, operations=(TOGETHER,)))) == []
+
+
+def test_many_small_kernels_are_launch_bound(subject: Make) -> None:
+    one = subject(*[Launch(1)] * 500)
+    (finding,) = launches.find(one)
+    assert finding.code == "FO609"
+    assert finding.saving is not None
+    assert finding.saving.low == 0
+
+
+def test_few_large_kernels_are_not(subject: Make) -> None:
+    assert list(launches.find(subject(*[Launch(0)] * 5, host=Host()))) == []

@@ -1,0 +1,101 @@
+"""What looks like a mistake and costs nothing is not reported: the saving is replayed, never the event's own time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from flatout.explain.rules import batches, copies, host_waits
+from flatout.explain.subject import Subject
+from flatout.recording.tape import Enter, Event, Fetch, Launch, Loader, Tape, Transfer, Wait, Work
+from flatout.timeline import play
+
+Make = Callable[..., Subject]
+LONG = [Launch(0)] * 3
+READ = Wait(0, "read one value", 3)
+
+
+def without(subject: Subject, unwanted: Event) -> Tape:
+    return subject.with_events(event for event in subject.tape.events if event is not unwanted)
+
+
+def test_a_wait_that_costs_nothing_because_the_gpu_is_the_slower_lane(subject: Make) -> None:
+    """The host waits a long time in each step, and a step without the wait is as long."""
+    one = subject(*LONG, READ)
+    waited = sum(span.end - span.start for span in one.timeline.host if span.bound == "wait")
+    assert waited > 0.9 * one.timeline.step_seconds * one.timeline.steps
+    after = play(without(one, READ), one.gpu, one.host)
+    assert after.step_seconds == pytest.approx(one.timeline.step_seconds, rel=0.01)
+    assert list(host_waits.find(one)) == []
+
+
+def test_a_wait_that_is_not_hidden_is_reported_with_its_line(subject: Make) -> None:
+    one = subject(*LONG, READ, Work(20e-3))
+    (finding,) = host_waits.find(one)
+    assert (finding.code, finding.file, finding.line) == ("FO101", "train.py", 4)
+    after = play(without(one, READ), one.gpu, one.host)
+    assert finding.saving is not None
+    assert finding.saving.seconds_per_step == pytest.approx(one.timeline.step_seconds - after.step_seconds)
+    assert finding.saving.seconds_per_step == pytest.approx(20e-3, rel=0.1)
+
+
+def test_a_removed_wait_that_only_moves_to_the_next_one(subject: Make) -> None:
+    """Two reads in a row: neither alone saves anything; both together do, and are told together."""
+    other = Wait(0, "read one value", 4)
+    one = subject(*LONG, READ, other, Work(20e-3))
+    assert one.saving(without(one, READ)) is None
+    assert one.saving(without(one, other)) is None
+    (finding,) = host_waits.find(one)
+    assert finding.evidence["lines"] == ["train.py:4", "train.py:5"]
+    assert "none alone" in finding.message
+
+
+def test_pinning_that_gains_nothing(subject: Make) -> None:
+    """The copy is small beside the kernels, and the host has nothing else to do anyway."""
+    copy = Transfer("to_gpu", 200_000, pinned=False, blocking=True, place=2)
+    assert list(copies.find(subject(copy, *LONG, *LONG))) == []
+
+
+def test_a_large_pageable_copy_is_worth_a_word(subject: Make) -> None:
+    copy = Transfer("to_gpu", 100_000_000, pinned=False, blocking=True, place=2)
+    (finding,) = copies.find(subject(copy, *LONG))
+    assert (finding.code, finding.line) == ("FO203", 3)
+    assert finding.saving is not None
+    assert finding.saving.seconds_per_step == pytest.approx(100e6 / 6e9, rel=0.1)
+
+
+def test_workers_on_data_in_memory_would_lose(subject: Make) -> None:
+    """A batch that is made in 0.2 ms takes longer to get from a worker."""
+    loader = Loader(0.2e-3, workers=0)
+    one = subject(Fetch(0, 1), Launch(1), Work(0.3e-3), loaders=(loader,))
+    assert list(batches.find(one)) == []
+
+
+def test_workers_where_the_gpu_hides_the_loading_gain_nothing(subject: Make) -> None:
+    """Without workers a batch is made while the GPU still works on the last one."""
+    one = subject(Fetch(0, 1), *LONG, loaders=(Loader(5e-3, workers=0),))
+    assert list(batches.find(one)) == []
+
+
+def test_a_slow_loader_gets_as_many_workers_as_it_needs(subject: Make) -> None:
+    one = subject(Fetch(0, 1), *LONG, loaders=(Loader(60e-3, workers=0),))
+    (finding,) = batches.find(one)
+    assert (finding.code, finding.line) == ("FO304", 2)
+    assert finding.evidence["workers_proposed"] in (2, 3)
+    assert finding.saving is not None
+    assert finding.saving.seconds_per_step == pytest.approx(60e-3 - one.timeline.kernels_seconds, rel=0.15)
+
+
+def test_a_healthy_step_has_no_findings(subject: Make) -> None:
+    from flatout.explain import findings
+
+    one = subject(
+        Fetch(0, 1),
+        Transfer("to_gpu", 10_000_000, pinned=True, blocking=False, stream=1, place=1),
+        *LONG,
+        Enter("backward"),
+        *LONG,
+        loaders=(Loader(5e-3, workers=2),),
+    )
+    assert findings(one.tape, one.gpu, one.host) == []
