@@ -7,7 +7,7 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.text import Text
 
-from flatout.report.layout import INDENT, print_columns, print_line
+from flatout.report.layout import INDENT, print_columns, print_hanging
 from flatout.report.sources import plain
 from flatout.report.step_bar import BOUND_KINDS
 from flatout.report.units import fine_duration_text, rate_text, size_text
@@ -18,7 +18,7 @@ _Column = tuple[str, bool, Callable[[Result], Text]]
 
 
 def print_ranking(results: tuple[Result, ...], console: Console) -> None:
-    """By cost where prices are known, else by the time of a step. Columns that nobody has are left out."""
+    """Those with a price first, by cost; then by the time of a step. Columns that nobody has are left out."""
     ranked = ranking(results)
     columns = [column for column in _COLUMNS if any(column[2](result).plain for result in ranked)]
     while len(columns) > 3 and _width(columns, ranked) > console.width:
@@ -30,8 +30,10 @@ def print_ranking(results: tuple[Result, ...], console: Console) -> None:
     if others:
         console.print()
         runs = len({result.judged_from or result.label for result in ranked})
-        text = f"The script ran {runs} times, once for each compute capability, on the GPU of it that has most memory."
-        print_line(Text(INDENT).append(text, "dim"), console)
+        text = (
+            f"The script ran {runs} times: once for each compute capability, on the GPU with most memory, and for those"
+        )
+        print_hanging(Text(INDENT), Text(f"{text} that are nearly full. Details of each with -v.", "dim"), console)
 
 
 def ranking(results: tuple[Result, ...]) -> list[Result]:
@@ -42,9 +44,9 @@ def ranking(results: tuple[Result, ...]) -> list[Result]:
 def _key(result: Result) -> tuple[int, float, float]:
     if result.time is None or result.outcome not in ("fits", "may_not_fit"):
         memory = result.memory
-        return 1 + (result.outcome == "error"), -(memory.usable_bytes if memory else 0), 0.0
+        return 2 + (result.outcome == "error"), -(memory.usable_bytes if memory else 0), 0.0
     cost = result.dollars_per_million_samples
-    return 0, result.time.step_seconds if cost is None else cost, result.time.step_seconds
+    return int(cost is None), cost or 0.0, result.time.step_seconds
 
 
 def _width(columns: list[_Column], results: list[Result]) -> int:
@@ -85,7 +87,7 @@ def _rate(result: Result) -> Text:
 
 def _cost(result: Result) -> Text:
     cost = result.dollars_per_million_samples
-    return Text("" if cost is None else f"${cost:,.2f}")
+    return Text("" if cost is None else f"${rate_text(cost)}" if cost >= 0.01 else f"${cost:.2g}")
 
 
 def _bound(result: Result) -> Text:
