@@ -25,7 +25,7 @@ DEFAULT_GPU = "a100"
 ALL = "all"
 _OWN_OPTIONS = (
     "--gpu", "--steps", "--timeout", "--json", "--output", "--assume", "--gpus-file", "--allow-writes", "--price",
-    "--vary", "--workers", "--cpu-scale",
+    "--vary", "--workers", "--cpu-scale", "--trace",
 )  # fmt: skip
 
 
@@ -82,6 +82,10 @@ def predict(
     cpu_scale: Annotated[
         str, typer.Option("--cpu-scale", metavar="X", help="Time steps on a host that takes X times as long.")
     ] = "1",
+    trace: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="FILE", help="Write the first GPU's steps as a trace for Perfetto.", show_default=False),
+    ] = None,
     module: Annotated[bool, typer.Option("-m", help="SCRIPT is a module's name, as with python -m.")] = False,
     allow_writes: Annotated[
         bool, typer.Option("--allow-writes", help="Let the script overwrite files with made-up values.")
@@ -116,6 +120,8 @@ def predict(
     chosen, note = _choose(gpu, gpus_file)
     if varied is not None and (len(chosen) > 1 or output is not None):
         raise UsageError("--vary tries one GPU, and keeps no recording; name one with --gpu, and leave --output out")
+    if trace is not None and (gpu == ALL or varied is not None):
+        raise UsageError("--trace is of one run; leave out --gpu all and --vary")
     if gpu == ALL and output is not None:
         raise UsageError("--output with --gpu all: keep the recording of one GPU; name it")
     # Only from here on is anything loaded that takes time.
@@ -126,7 +132,7 @@ def predict(
 
     if not module and is_kept(Path(script)):
         prediction = predict_again(Path(script), [] if gpu is None else chosen, timing, gpus_file)
-        prediction = explained(prediction, Path(script), timing, all_gpus(gpus_file))
+        prediction = explained(prediction, Path(script), timing, all_gpus(gpus_file), trace)
         _tell(priced(prediction, prices), json, verbose=verbose)
     words = tuple(arguments or ())
     dry_run = DryRun(
@@ -145,7 +151,7 @@ def predict(
         elif gpu == ALL:
             prediction = run.many()
         else:
-            prediction = run.each(output, all_output=verbose)
+            prediction = run.each(output, trace, all_output=verbose)
     sys.stdout.flush()
     _tell(priced(prediction, prices), json, note, verbose=verbose)
 
@@ -159,14 +165,14 @@ class _Run:
     scratch: Path
     stdout_to_stderr: bool
 
-    def each(self, output: Path | None, *, all_output: bool) -> Prediction:
+    def each(self, output: Path | None, trace: Path | None, *, all_output: bool) -> Prediction:
         from flatout.cli.outputs import recording_paths
         from flatout.virtual.dry_run import Job, predict
 
         paths = recording_paths(output, [one.label for one in self.gpus], self.scratch)
         jobs = [Job(one, path, self.scratch) for one, path in zip(self.gpus, paths, strict=True)]
         found = predict(self.dry_run, jobs, stdout_to_stderr=self.stdout_to_stderr, all_output=all_output)
-        return explained(found, paths[0], self.dry_run.timing, self.gpus)
+        return explained(found, paths[0], self.dry_run.timing, self.gpus, trace)
 
     def many(self) -> Prediction:
         from flatout.virtual.choosing import predict_many
