@@ -35,9 +35,7 @@ def explained(
             tape = kept.tape()
     if tape is None or gpu is None:
         if trace is not None and first.error is None:
-            raise UsageError(
-                f"--trace {trace}: no step of training was seen, so there is nothing to write; leave it out"
-            )
+            raise UsageError(f"--trace {trace}: no step of training was seen, so there is nothing to write")
         return prediction
     tape = timing.tape(tape)
     if trace is not None:

@@ -131,6 +131,8 @@ def predict(
     from flatout.virtual.prediction import priced
 
     if not module and is_kept(Path(script)):
+        if arguments:
+            raise UsageError(f"{arguments[0]} stands behind {script}, which is a recording; options come before it")
         prediction = predict_again(Path(script), [] if gpu is None else chosen, timing, gpus_file)
         prediction = explained(prediction, Path(script), timing, all_gpus(gpus_file), trace)
         _tell(priced(prediction, prices), json, verbose=verbose)

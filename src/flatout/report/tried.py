@@ -19,14 +19,16 @@ _WORDS: dict[PredictedOutcome, tuple[str, str]] = {
 
 def print_tried(found: LargestBatch, console: Console) -> None:
     """A line a value; the largest that fits and the fastest are named."""
-    head = [Text(word, "dim") for word in (found.argument, "", "needs", "step", "samples/s", "")]
+    known = any(one.samples_per_second is not None for one in found.tried)
+    rate = "samples/s" if known else "per second"
+    head = [Text(word, "dim") for word in (found.argument, "", "needs", "step", rate, "")]
     rows = [
         [
             Text(f"{one.value:,}", "bold"),
             Text(*_WORDS[one.outcome]),
             Text("" if one.needed_bytes is None or one.outcome == "error" else _needs(one)),
             Text("" if one.step_seconds is None else fine_duration_text(one.step_seconds)),
-            Text("" if one.samples_per_second is None else rate_text(one.samples_per_second)),
+            Text(_rate(one.samples_per_second if known else one.value_per_second)),
             Text(", ".join(_titles(one, found)), "bold"),
         ]
         for one in found.tried
@@ -38,6 +40,10 @@ def _needs(one: Tried) -> str:
     return f"{size_text(one.needed_bytes or 0)} of {size_text(one.usable_bytes or 0)}"
 
 
+def _rate(per_second: float | None) -> str:
+    return "" if per_second is None else rate_text(per_second)
+
+
 def _titles(one: Tried, found: LargestBatch) -> list[str]:
-    titles = (("largest that fits", found.largest), ("most samples/s", found.fastest))
+    titles = (("largest", found.largest), ("fastest", found.fastest))
     return [title for title, value in titles if value == one.value]

@@ -114,20 +114,22 @@ class PredictedError(msgspec.Struct, frozen=True):
 
 
 class Tried(msgspec.Struct, frozen=True):
-    """What was predicted with one value of an argument."""
+    """What was predicted with one value of an argument. `value_per_second` is the value over the step's time."""
 
     value: int
     outcome: PredictedOutcome
     needed_bytes: int | None = None
     usable_bytes: int | None = None
     step_seconds: float | None = None
+    value_per_second: float | None = None
     samples_per_second: float | None = None
 
 
 class LargestBatch(msgspec.Struct, frozen=True):
-    """One of the script's arguments at several values: the `largest` that fits, and the `fastest` by samples a second.
+    """One of the script's arguments at several values: the `largest` that fits, and the `fastest`.
 
-    Either is None where no value is it.
+    Fastest by samples a second, where loaders tell how many samples a step takes; else by the value a second. Either is
+    None where no value is it.
     """
 
     argument: str

@@ -73,14 +73,16 @@ def try_values(vary: Vary, attempt: Callable[[int], Result], halvings: int = 3) 
 
 
 def summary(vary: Vary, trials: Sequence[Trial]) -> LargestBatch:
-    """The largest value that fits (or may), and the one with the most samples a second."""
-    fitting = [trial.value for trial in trials if trial.result.outcome in GOOD_NEWS]
-    rates = {trial.value: rate for trial in trials if (rate := _rate(trial.result)) is not None}
+    """The largest value that fits (or may), and the fastest."""
+    tried = tuple(_tried(trial) for trial in trials)
+    fitting = [one.value for one in tried if one.outcome in GOOD_NEWS]
+    rates = {one.value: one.samples_per_second for one in tried if one.samples_per_second is not None}
+    rates = rates or {one.value: one.value_per_second for one in tried if one.value_per_second is not None}
     return LargestBatch(
         argument=vary.argument,
         largest=max(fitting, default=None),
         fastest=max(rates, key=lambda value: rates[value], default=None),
-        tried=tuple(_tried(trial) for trial in trials),
+        tried=tried,
     )
 
 
@@ -97,6 +99,7 @@ def _tried(trial: Trial) -> Tried:
         needed_bytes=None if memory is None else memory.needed_bytes,
         usable_bytes=None if memory is None else memory.usable_bytes,
         step_seconds=None if result.time is None else result.time.step_seconds,
+        value_per_second=None if result.time is None else trial.value / result.time.step_seconds,
         samples_per_second=_rate(result),
     )
 

@@ -12,7 +12,7 @@ _NAMES = (
     "bitwise_or", "bitwise_xor", "ceil", "celu", "clamp", "clamp_max", "clamp_min", "complex", "copysign", "cos",
     "cosh", "div", "elu", "eq", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "floor", "floor_divide", "fmod",
     "frac", "ge", "gelu", "glu", "gt", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "heaviside",
-    "isfinite", "isinf", "isnan", "le", "leaky_relu", "lerp", "log", "log10", "log1p", "log2",
+    "isfinite", "isinf", "isnan", "isneginf", "isposinf", "le", "leaky_relu", "lerp", "log", "log10", "log1p", "log2",
     "log_sigmoid_forward", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "lt",
     "masked_fill", "maximum", "minimum", "mish", "mul", "mvlgamma", "nan_to_num", "ne", "neg", "pow", "reciprocal",
     "relu", "relu6", "remainder", "round", "rsqrt", "rsub", "sgn", "sigmoid", "sign", "sign_bit", "silu", "sin",
