@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flatout.cli.values import assumptions, count, duration_seconds, names
+from flatout.cli.values import assumptions, count, duration_seconds, factor, names, varied
 from flatout.errors import UsageError
 
 
@@ -69,3 +69,28 @@ def test_what_is_no_assumption_is_named(text: str) -> None:
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_any_number_can_be_assumed(value: float) -> None:
     assert assumptions([f"x={value!r}"], "--assume") == {"x": value}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("batch-size=8..512", ("--batch-size", (8, 512), True)),
+        ("--bs=4..4", ("--bs", (4, 4), True)),
+        ("width = 64, 32,64", ("--width", (64, 32), False)),
+    ],
+)
+def test_an_argument_and_its_values(text: str, expected: object) -> None:
+    assert varied(text, "--vary") == expected
+
+
+@pytest.mark.parametrize("text", ["batch-size", "=8..16", "b=16..8", "b=0..8", "b=8..many", "b=", "--=3", "b=1,,2"])
+def test_an_argument_without_sense_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--vary"):
+        varied(text, "--vary")
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "fast", "1e3", ""])
+def test_a_factor_is_a_number_above_0(text: str) -> None:
+    with pytest.raises(UsageError, match="above 0"):
+        factor(text, "--cpu-scale")
+    assert factor(" 1.5 ", "--cpu-scale") == 1.5
