@@ -6,8 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from flatout.findings import Finding, Remedy, Saving
 from flatout.recording.schema import Holder, Place, Step, Wait
-from flatout.virtual.prediction import SCHEMA, Memory, PeakAt, PredictedError, Prediction, Result
+from flatout.virtual.prediction import (
+    SCHEMA,
+    Dearest,
+    LargestBatch,
+    Memory,
+    PeakAt,
+    PredictedError,
+    Prediction,
+    Result,
+    Time,
+    Tried,
+)
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -171,8 +183,64 @@ ASSUMED = (
 )
 
 
-def prediction_of(*results: Result, assumptions: tuple[str, ...] = ()) -> Prediction:
-    return Prediction(SCHEMA, "2.13.0", "train.py", ("--batch-size", "12"), results, assumptions)
+def prediction_of(
+    *results: Result, assumptions: tuple[str, ...] = (), findings: tuple[Finding, ...] = ()
+) -> Prediction:
+    return Prediction(SCHEMA, "2.13.0", "train.py", ("--batch-size", "12"), results, assumptions, findings)
+
+
+def time_of(step_seconds: float, samples_per_second: float | None = None) -> Time:
+    """A step that the GPU is busy with for two thirds."""
+    parts = {"compute": 0.4, "memory": 0.26, "launch": 0.2, "data": 0.135, "transfer": 0.005}
+    return Time(
+        step_seconds=step_seconds,
+        low_seconds=step_seconds / 1.2,
+        high_seconds=step_seconds * 1.2,
+        lower_bound_seconds=step_seconds / 4,
+        kernels_seconds=step_seconds * 0.66,
+        host_seconds=step_seconds * 0.5,
+        bound_by={name: share * step_seconds for name, share in parts.items()},
+        flops=1e12,
+        flops_utilization_ratio=0.31,
+        samples_per_second=samples_per_second,
+        unknown_operators={"aten::special_i1": 1e-3, "mine::kernel": 2e-3},
+        dearest=(
+            Dearest("aten::mm", 48, step_seconds * 0.3, "train.py", 10),
+            Dearest("aten::native_layer_norm", 1, step_seconds * 0.1),
+        ),
+    )
+
+
+def finding_of(code: str, seconds: float, low: float, line: int = 8) -> Finding:
+    return Finding(
+        code=code, name="host-waits-for-gpu", severity="high", message="the host waits for the GPU here once a step",
+        file="train.py" if line else "", line=line, column=1, end_line=line, end_column=1,
+        saving=Saving(seconds_per_step=seconds, low=low, high=seconds * 1.2),
+        remedy=Remedy(text="keep the value on the GPU and read it rarely, or log it with loop.log"),
+    )  # fmt: skip
+
+
+TIMED = changed(time=time_of(0.0412, 1553.2))
+RANKED = tuple(
+    changed(
+        gpu=f"GPU {number}", label=f"RTX {3000 + 10 * number}", judged_from="RTX 3060" if number else None,
+        time=time_of(0.01 * number + 0.005, 4000.0 / (number + 1)),
+        dollars_per_million_samples=0.005 * (number + 1) if number % 2 else None,
+    )
+    for number in range(6)
+)  # fmt: skip
+TRIED = changed(
+    time=time_of(0.5),
+    largest_batch=LargestBatch(
+        "--batch-size", 24, 16,
+        (
+            Tried(8, "fits", 6 * GIB, 24 * GIB, 0.25, 32.0),
+            Tried(16, "fits", 11 * GIB, 24 * GIB, 0.5, 32.0),
+            Tried(24, "may_not_fit", 16 * GIB, 24 * GIB, 0.8, 30.0),
+            Tried(32, "out_of_memory", 27 * GIB, 24 * GIB),
+        ),
+    ),
+)  # fmt: skip
 
 
 PREDICTIONS = {
@@ -189,6 +257,12 @@ PREDICTIONS = {
     "timeout": prediction_of(TIMEOUT),
     "gave_up": prediction_of(GAVE_UP),
     "halved": prediction_of(HALVED, SMALL),
+    "timed": prediction_of(
+        TIMED,
+        findings=(finding_of("FO101", 4e-3, 3e-3), finding_of("FO609", 2e-3, 0.0, line=0)),
+    ),
+    "ranked": prediction_of(*RANKED, OUT_OF_MEMORY, ERROR, assumptions=ASSUMED),
+    "tried": prediction_of(TRIED),
     "several": prediction_of(MAY_NOT_FIT, OUT_OF_MEMORY, FITS, TWIN, assumptions=ASSUMED),
 }
 

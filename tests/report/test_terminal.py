@@ -45,6 +45,14 @@ def test_golden_verbose(predictions: dict[str, Prediction]) -> None:
     compare("fits_verbose", text_of(predictions["fits"], 100, verbose=True))
 
 
+def test_golden_timed_verbose(predictions: dict[str, Prediction]) -> None:
+    compare("timed_verbose", text_of(predictions["timed"], 100, verbose=True))
+
+
+def test_golden_ranked_wide(predictions: dict[str, Prediction]) -> None:
+    compare("ranked_wide", text_of(predictions["ranked"], 140))
+
+
 def test_golden_ascii(predictions: dict[str, Prediction]) -> None:
     compare("out_of_memory_ascii", text_of(predictions["out_of_memory"], 60, encoding="ascii"))
 

@@ -87,7 +87,7 @@ def _rate(result: Result) -> Text:
 
 def _cost(result: Result) -> Text:
     cost = result.dollars_per_million_samples
-    return Text("" if cost is None else f"${rate_text(cost)}" if cost >= 0.01 else f"${cost:.2g}")
+    return Text("" if cost is None else f"${rate_text(cost)}" if cost >= 1 else f"${cost:.3g}")
 
 
 def _bound(result: Result) -> Text:
