@@ -103,6 +103,7 @@ class Preparer:
                 f"loop.prepare({type(model).__name__}): it has parameters on the meta device, without values; give "
                 "it some first (model.to_empty(device=...), then its initialisation or load_state_dict)"
             )
+        OutsideSteps.detach_others(precision.scope, model)
         options.change_model(model)
         model = model.to(device)
         if ranks.count > 1:
