@@ -220,7 +220,7 @@ class Stepper:
             self._first_time(optimizers)
         correction = opened.window.correction()
         if correction is not None:
-            gradients.multiply(optimizers, correction)
+            gradients.divide(optimizers, correction)
         if opened.loss_scale is not None:
             rescaling = self.loss_scale.factor_since(opened.loss_scale, opened.scale_updates)
             if rescaling is not None:
