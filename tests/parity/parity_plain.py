@@ -114,7 +114,7 @@ def train_by_division(task: Task, recipe: Recipe) -> Result:
 
 
 def train_on_tokens(task: Task, recipe: Recipe) -> Result:
-    """The mean over a window's tokens, whose number is known only at its end: sum the losses, then divide the gradients.
+    """The mean over a window's tokens, whose number is known only at its end: sum losses, divide gradients.
 
     A window of one batch is that batch's mean. The losses are of different kinds, so none are given back.
     """

@@ -62,6 +62,8 @@ class Preparer:
             self._say(f"{ranks.count} processes, strategy {self._strategy} ({why})")
 
     def _prepare(self, thing: Any, options: Options) -> Any:
+        if isinstance(thing, PreparedLoader):  # by another loop: its DataLoader is as it was
+            thing = thing.source
         if any(thing is known for known in self._known):
             raise UsageError(
                 f"loop.prepare({type(thing).__name__}): it is prepared already; prepare everything once, and use what "

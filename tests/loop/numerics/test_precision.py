@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -213,7 +214,7 @@ def test_compiled_once_for_inside_and_outside(monkeypatch: pytest.MonkeyPatch) -
 def test_the_precision_is_that_of_the_loop_that_prepared_last(
     monkeypatch: pytest.MonkeyPatch, compile: bool, part: bool
 ) -> None:
-    """In a notebook a model is prepared by one loop after another; what the first has left must not reach the second."""
+    """In a notebook a model is prepared by one loop after another. What the first has left must not stay."""
     monkeypatch.setattr("flatout.loop.options.BACKEND", "eager")
     inner = Encoder()
     model = nn.Sequential(inner)
@@ -228,3 +229,8 @@ def test_the_precision_is_that_of_the_loop_that_prepared_last(
     loop = Loop(device="cpu", precision="bf16", quiet=True)
     loop.prepare(inner, model)
     assert inner(X).dtype == model(X).dtype == torch.bfloat16
+
+
+def test_a_whole_model_can_be_saved(prepared: Callable[..., tuple[Loop, Encoder]]) -> None:
+    _, model = prepared()
+    assert pickle.loads(pickle.dumps(model))(X).dtype == torch.bfloat16

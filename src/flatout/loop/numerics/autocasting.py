@@ -72,7 +72,7 @@ class OutsideSteps:
 
     @staticmethod
     def detach_others(scope: Scope, model: nn.Module) -> None:
-        """Take off what loops with another scope have attached to `model` and its parts: the last to prepare decides."""
+        """Take off what loops with another scope have attached to `model` and its parts: the last one decides."""
         for module in model.modules():
             compiled = getattr(module, "_compiled_call_impl", None)
             if isinstance(compiled, partial) and _is_of_another(scope, compiled.func):
@@ -111,7 +111,12 @@ class OutsideSteps:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return OutsideSteps, (Scope(), self._device_type, self._dtype)
+        return _in_another_process, (self._device_type, self._dtype)
+
+
+def _in_another_process(device_type: str, dtype: torch.dtype) -> OutsideSteps:
+    """What a model that was saved whole has: the precision, and a scope that no loop is in."""
+    return OutsideSteps(Scope(), device_type, dtype)
 
 
 def _is_of_another(scope: Scope, method: Any) -> bool:

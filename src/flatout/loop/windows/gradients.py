@@ -38,6 +38,13 @@ def divide(optimizers: Iterable[Optimizer], by: Any) -> None:
         torch._foreach_div_(held, by.reshape(()) if isinstance(by, torch.Tensor) else by)
 
 
+def are_there(optimizers: Iterable[Optimizer]) -> bool:
+    """Whether any parameter has a gradient."""
+    return any(
+        p.grad is not None for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]
+    )
+
+
 def _held(optimizers: Iterable[Optimizer]) -> list[torch.Tensor]:
     """The gradients there are. Sharded ones as their shards: a plain tensor as the factor does not mix with them."""
     return [
