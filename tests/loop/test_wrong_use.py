@@ -160,10 +160,22 @@ def inside_a_step(call: Callable[[torch.optim.Optimizer], Any], **settings: Any)
     return use
 
 
+def step_by_hand_in_a_window() -> None:
+    made, model, optimizer = prepared(accumulate=2)
+    for _ in range(2):
+        with made.step():
+            made.backward(model(X).sum())
+        optimizer.step()
+
+
 WRONG = {
     "an optimizer stepped by hand": (
         inside_a_step(lambda optimizer: optimizer.step()),
-        r"loop.step\(\): SGD.step\(\) was called inside the block; the loop steps prepared optimizers itself",
+        r"loop.step\(\): SGD.step\(\) was called in the middle of a window; the loop steps prepared optimizers",
+    ),
+    "an optimizer stepped by hand between steps": (
+        step_by_hand_in_a_window,
+        r"loop.step\(\): SGD.step\(\) was called in the middle of a window; the loop steps prepared optimizers",
     ),
     "gradients cleared by hand": (
         inside_a_step(lambda optimizer: optimizer.zero_grad(), accumulate=2),

@@ -90,6 +90,7 @@ class Stepper:
         self._scheduled_epochs = 0
         self._places: dict[int, int | None] = {}  # where the loop has left each scheduler
         self._told_scheduled = False
+        self._stepping = False
         self._owned: set[int] = set()
         self._checked: set[int] = set()
         self._told_last_window = settings.accumulate == 1
@@ -145,11 +146,15 @@ class Stepper:
         optimizer.register_step_pre_hook(weakly(self._before_step))
 
     def _before_step(self, optimizer: Optimizer) -> None:
-        if self.step is not None:
+        if not self._stepping and (self.step is not None or self._fills_for(optimizer)):
             raise UsageError(
-                f"loop.step(): {type(optimizer).__name__}.step() was called inside the block; the loop steps prepared "
-                "optimizers itself, and clears their gradients: take the call out, and zero_grad() with it"
+                f"loop.step(): {type(optimizer).__name__}.step() was called in the middle of a window; the loop steps "
+                "prepared optimizers itself, and clears their gradients: take the call out, and zero_grad() with it"
             )
+
+    def _fills_for(self, optimizer: Optimizer) -> bool:
+        """Whether gradients of a window wait for its step."""
+        return any(any(own is optimizer for own in opened.optimizers) for opened in self._opened.values())
 
     def window(self, optimizers: Sequence[Optimizer]) -> Opened:
         """The window that these optimizers are in; a new one where they are in none."""
@@ -240,7 +245,11 @@ class Stepper:
         if self.settings.clip_norm is not None:
             self.loss_scale.unscale(optimizers)
             self.grad_norm = gradients.clip(optimizers, self.settings.clip_norm, self.models)
-        stepped = self.loss_scale.step(optimizers)
+        self._stepping = True
+        try:
+            stepped = self.loss_scale.step(optimizers)
+        finally:
+            self._stepping = False
         gradients.forget(optimizers)
         if stepped:
             self.optimizer_steps += 1
