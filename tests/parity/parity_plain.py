@@ -195,7 +195,7 @@ def train_on_ranks(task: Task, recipe: Recipe, *, tokens: bool = False) -> Resul
                 torch.distributed.all_reduce(weight)
                 for parameter in task.model.parameters() if tokens else []:
                     assert parameter.grad is not None
-                    parameter.grad.mul_(ranks / weight)
+                    parameter.grad.div_(weight / ranks)
                 weight.zero_()
                 if recipe.clip is not None:
                     scaler.unscale_(optimizer)
