@@ -73,6 +73,12 @@ def test_no_device(asked: Any) -> None:
         choose_device(asked)
 
 
+@pytest.mark.parametrize("asked", ["meta", "xla", "xpu:0", torch.device("meta")])
+def test_a_device_that_loop_does_not_train_on(asked: Any) -> None:
+    with pytest.raises(UsageError, match=r"Loop\(device=.*\): Loop does not train on that; give auto, cpu, cuda"):
+        choose_device(asked)
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_a_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match=r"Loop\(device='cuda'\): PyTorch sees no CUDA GPU.*give device='auto'"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -145,7 +147,51 @@ def backward_with(weight: float) -> Callable[[], None]:
     return use
 
 
+def inside_a_step(call: Callable[[torch.optim.Optimizer], Any], **settings: Any) -> Callable[[], None]:
+    """Lines of the plain loop that were left in."""
+
+    def use() -> None:
+        made, model, optimizer = prepared(**settings)
+        for _ in range(2):
+            with made.step():
+                call(optimizer)
+                made.backward(model(X).sum())
+
+    return use
+
+
+def step_by_hand_in_a_window() -> None:
+    made, model, optimizer = prepared(accumulate=2)
+    for _ in range(2):
+        with made.step():
+            made.backward(model(X).sum())
+        optimizer.step()
+
+
 WRONG = {
+    "an optimizer stepped by hand": (
+        inside_a_step(lambda optimizer: optimizer.step()),
+        r"loop.step\(\): SGD.step\(\) was called in the middle of a window; the loop steps prepared optimizers",
+    ),
+    "an optimizer stepped by hand between steps": (
+        step_by_hand_in_a_window,
+        r"loop.step\(\): SGD.step\(\) was called in the middle of a window; the loop steps prepared optimizers",
+    ),
+    "gradients cleared by hand": (
+        inside_a_step(lambda optimizer: optimizer.zero_grad(), accumulate=2),
+        r"loop.step\(\): the gradients of the window's 1 micro-batches so far were cleared, as by optimizer.zero_grad",
+    ),
+    "no place to save": (lambda: prepared()[0].save(None), r"loop.save\(None\): give a folder's name"),
+    "no place to resume": (lambda: prepared()[0].resume(None), r"loop.resume\(None\): give a folder's name"),
+    "a norm that is true": (lambda: loop(clip_norm=True), r"Loop\(clip_norm=True\): a norm is a number above 0"),
+    "a class to recompute": (
+        lambda: loop().prepare(nn.Linear(1, 1), checkpoint_activations=nn.Linear),
+        r"loop.prepare\(checkpoint_activations=<class .*Linear'>\): give True, or the classes of the modules",
+    ),
+    "a name to recompute": (
+        lambda: loop().prepare(nn.Linear(1, 1), checkpoint_activations="Block"),
+        r"loop.prepare\(checkpoint_activations='Block'\): give True, or the classes of the modules",
+    ),
     "no samples": (step_of(samples=0), r"loop.step\(samples=0\): a micro-batch holds at least one sample"),
     "samples below none": (step_of(samples=-3), r"loop.step\(samples=-3\): a micro-batch holds at least one sample"),
     "half a sample": (step_of(samples=1.5), r"loop.step\(samples=1.5\): a micro-batch holds at least one sample"),
@@ -291,3 +337,62 @@ def test_a_loop_is_of_use_again_after_an_error() -> None:
         made.backward(model(X).sum())
     assert made.optimizer_steps == 1
     assert optimizer.state_dict()["state"] is not None
+
+
+def test_zero_grad_where_nothing_is_lost() -> None:
+    made, model, optimizer = prepared()
+    for _ in range(2):
+        optimizer.zero_grad()
+        with made.step():
+            optimizer.zero_grad()
+            made.backward(model(X).sum())
+    assert made.optimizer_steps == 2
+
+
+def test_a_loader_of_another_loop() -> None:
+    """A notebook's cell that makes the loop and prepares everything is run again."""
+    model, loader = nn.Linear(4, 1), DataLoader(TensorDataset(X), batch_size=1)
+    for _ in range(3):
+        made = loop()
+        model, loader = made.prepare(model, loader)
+        assert [len(x) for (x,) in loader] == [1, 1]
+    with pytest.raises(UsageError, match="it is prepared already"):
+        made.prepare(loader)
+
+
+def test_no_epoch_left_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    made = Loop(device="cpu")
+    assert list(made.epochs(2)) == [0, 1]
+    assert "epochs" not in capsys.readouterr().err
+    assert list(made.epochs(2)) == []
+    assert "loop.epochs(2): 2 epochs are through already, so none is left" in capsys.readouterr().err
+    assert list(made.epochs(3)) == [2]
+
+
+@pytest.mark.parametrize("schedule", ["step", "epoch"])
+def test_a_schedule_stepped_by_hand_as_well_is_said(capsys: pytest.CaptureFixture[str], schedule: str) -> None:
+    for by_hand in (False, True):
+        made, model = Loop(device="cpu", schedule=schedule), nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model, _, scheduler = made.prepare(model, optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 1))
+        for _ in made.epochs(3):
+            with made.step():
+                made.backward(model(X).sum())
+            if by_hand:
+                scheduler.step()
+        said = capsys.readouterr().err
+        assert said.count("warning: StepLR.step() is called by the script as well") == by_hand
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_an_optimizer_does_not_keep_a_loop_alive(precision: str) -> None:
+    """In a notebook one optimizer may see many loops, each with loaders and their workers."""
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    made = loop(precision=precision)
+    made.prepare(model, optimizer)
+    gone = weakref.ref(made)
+    del made
+    gc.collect()
+    assert gone() is None
+    optimizer.step()

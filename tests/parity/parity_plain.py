@@ -114,7 +114,7 @@ def train_by_division(task: Task, recipe: Recipe) -> Result:
 
 
 def train_on_tokens(task: Task, recipe: Recipe) -> Result:
-    """The mean over a window's tokens, whose number is known only at its end: sum the losses, then scale the gradients.
+    """The mean over a window's tokens, whose number is known only at its end: sum losses, divide gradients.
 
     A window of one batch is that batch's mean. The losses are of different kinds, so none are given back.
     """
@@ -134,7 +134,7 @@ def train_on_tokens(task: Task, recipe: Recipe) -> Result:
             if (i + 1) % recipe.accumulate == 0 or i + 1 == batches:
                 for parameter in [] if alone else task.model.parameters():
                     assert parameter.grad is not None
-                    parameter.grad.mul_(1 / tokens)
+                    parameter.grad.div_(tokens)
                 if recipe.clip is not None:
                     scaler.unscale_(optimizer)
                     torch.nn.utils.clip_grad_norm_(task.model.parameters(), recipe.clip)
@@ -195,7 +195,7 @@ def train_on_ranks(task: Task, recipe: Recipe, *, tokens: bool = False) -> Resul
                 torch.distributed.all_reduce(weight)
                 for parameter in task.model.parameters() if tokens else []:
                     assert parameter.grad is not None
-                    parameter.grad.mul_(ranks / weight)
+                    parameter.grad.div_(weight / ranks)
                 weight.zero_()
                 if recipe.clip is not None:
                     scaler.unscale_(optimizer)

@@ -45,6 +45,8 @@ def choose_device(asked: str | torch.device = "auto") -> Choice:
         raise UsageError(
             f"Loop(device={asked!r}): no device of that kind; give auto, cpu, cuda, cuda:1 or mps"
         ) from None
+    if device.type not in ("cpu", "cuda", "mps"):
+        raise UsageError(f"Loop(device={asked!r}): Loop does not train on that; give auto, cpu, cuda, cuda:1 or mps")
     if device.type == "cuda":
         return Choice(_on_cuda(device.index, str(asked)), "asked for")
     if device.type == "mps" and not torch.backends.mps.is_available():

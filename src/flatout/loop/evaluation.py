@@ -57,7 +57,7 @@ def share_buffers(models: Iterable[nn.Module], ranks: Ranks) -> None:
     """Everyone's buffers (BatchNorm's running statistics) become the first rank's, so that all evaluate one model."""
     if ranks.count == 1:
         return
-    with torch.no_grad(), ranks.together("evaluation"):
+    with torch.no_grad(), ranks.meeting("evaluation"):
         for model in models:
             for buffer in model.buffers():
                 dist.broadcast(buffer, src=0)
@@ -123,7 +123,7 @@ def _exchange(rows: list[torch.Tensor], ranks: Ranks) -> list[torch.Tensor]:
         padded[: len(leaf)] = leaf
         parts = [torch.empty_like(padded) for _ in lengths]
         if longest:
-            with ranks.together("gather"):
+            with ranks.meeting("gather"):
                 dist.all_gather(parts, padded)
         gathered.append(torch.cat([part[:length] for part, length in zip(parts, lengths)]))
     return gathered

@@ -118,12 +118,17 @@ class Loop:
     # --- training ---------------------------------------------------------------------------------------------------
 
     def epochs(self, count: int) -> Iterator[int]:
-        """The epochs 0 to `count - 1`, from where a resumed run left off."""
+        """The epochs 0 to `count - 1`, from where a resumed run left off, or this loop's epochs before."""
         if not isinstance(count, int) or count < 0:
             raise UsageError(f"loop.epochs({count!r}): give the number of epochs, a whole number from 0")
         return self._epochs(count)
 
     def _epochs(self, count: int) -> Iterator[int]:
+        if self._cursor.epoch >= count > 0:
+            self.say(
+                f"loop.epochs({count}): {self._cursor.epoch} epochs are through already, so none is left; give more, "
+                "or make a new Loop to start anew"
+            )
         while self._cursor.epoch < count:
             for loader in self._loaders:
                 if hasattr(loader, "set_epoch"):
@@ -306,7 +311,7 @@ class Loop:
 
         Raises `CheckpointError` where the file cannot be written; the versions before it stay as they were.
         """
-        self._saver.ask(Path(folder), keep, wait, extra)
+        self._saver.ask(_path("save", folder), keep, wait, extra)
 
     def resume(self, place: str | os.PathLike[str]) -> bool:
         """Go on from the newest checkpoint in the folder `place`, or from the file `place`, bit for bit.
@@ -318,10 +323,12 @@ class Loop:
         Random numbers and `loop.metrics()` are put back once more when training really goes on, so whatever the script
         draws or reads until then changes nothing.
 
+        Learning rates and what else an optimizer's groups say are the checkpoint's; change them after the call.
+
         Raises `CheckpointError` for a damaged file, or one of another model, optimizer or loader: models and
         optimizers are untouched then. Nothing in the file is run.
         """
-        return self._saver.resume(Path(place))
+        return self._saver.resume(_path("resume", place))
 
     @property
     def extra(self) -> dict[str, Any]:
@@ -351,3 +358,10 @@ class Loop:
         """A line of flatout's own on stderr, from the first rank, unless `quiet`."""
         if self.ranks.is_first and not self._quiet:
             print(f"flatout: {message}", file=sys.stderr)
+
+
+def _path(call: str, place: Any) -> Path:
+    try:
+        return Path(place)
+    except TypeError:
+        raise UsageError(f"loop.{call}({place!r}): give a folder's name, or a Path") from None

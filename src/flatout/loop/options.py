@@ -40,6 +40,14 @@ class Options:
                 f"loop.prepare(compile={self.compile!r}): not a mode of torch.compile; give True, False or one of "
                 f"{', '.join(MODES)}"
             )
+        asked = self.checkpoint_activations
+        if not isinstance(asked, bool) and not (
+            isinstance(asked, Sequence) and all(isinstance(kind, type) for kind in asked)
+        ):
+            raise UsageError(
+                f"loop.prepare(checkpoint_activations={asked!r}): give True, or the classes of the modules: "
+                "checkpoint_activations=(Block,)"
+            )
 
     @property
     def uses_cuda_graphs(self) -> bool:

@@ -62,6 +62,8 @@ class Preparer:
             self._say(f"{ranks.count} processes, strategy {self._strategy} ({why})")
 
     def _prepare(self, thing: Any, options: Options) -> Any:
+        if isinstance(thing, PreparedLoader):  # by another loop: its DataLoader is as it was
+            thing = thing.source
         if any(thing is known for known in self._known):
             raise UsageError(
                 f"loop.prepare({type(thing).__name__}): it is prepared already; prepare everything once, and use what "
@@ -103,6 +105,7 @@ class Preparer:
                 f"loop.prepare({type(model).__name__}): it has parameters on the meta device, without values; give "
                 "it some first (model.to_empty(device=...), then its initialisation or load_state_dict)"
             )
+        OutsideSteps.detach_others(precision.scope, model)
         options.change_model(model)
         model = model.to(device)
         if ranks.count > 1:

@@ -28,7 +28,8 @@ class Settings:
                 f"Loop(accumulate={self.accumulate!r}): a window holds at least one micro-batch; give a whole number "
                 "from 1 (1: no accumulation)"
             )
-        above_zero = isinstance(self.clip_norm, int | float) and self.clip_norm > 0
+        number = isinstance(self.clip_norm, int | float) and not isinstance(self.clip_norm, bool)
+        above_zero = number and self.clip_norm is not None and self.clip_norm > 0
         if self.clip_norm is not None and not above_zero:
             raise UsageError(
                 f"Loop(clip_norm={self.clip_norm!r}): a norm is a number above 0; give None for no clipping"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -206,3 +207,30 @@ def test_compiled_once_for_inside_and_outside(monkeypatch: pytest.MonkeyPatch) -
             loop.backward(model(X).float().sum())
         model(X)
     assert len(compilations) == 1
+
+
+@pytest.mark.parametrize("compile", [False, True])
+@pytest.mark.parametrize("part", [False, True])
+def test_the_precision_is_that_of_the_loop_that_prepared_last(
+    monkeypatch: pytest.MonkeyPatch, compile: bool, part: bool
+) -> None:
+    """In a notebook a model is prepared by one loop after another. What the first has left must not stay."""
+    monkeypatch.setattr("flatout.loop.options.BACKEND", "eager")
+    inner = Encoder()
+    model = nn.Sequential(inner)
+    Loop(device="cpu", precision="bf16", quiet=True).prepare(inner if part else model, compile=compile)
+    for again in (model, copy.deepcopy(model)):
+        loop = Loop(device="cpu", precision="fp32", quiet=True)
+        loop.prepare(again, torch.optim.SGD(again.parameters(), lr=0.5))
+        assert again(X).dtype == torch.float32
+        with loop.step(samples=2):
+            assert again(X).dtype == torch.float32
+            loop.backward(again(X).sum())
+    loop = Loop(device="cpu", precision="bf16", quiet=True)
+    loop.prepare(inner, model)
+    assert inner(X).dtype == model(X).dtype == torch.bfloat16
+
+
+def test_a_whole_model_can_be_saved(prepared: Callable[..., tuple[Loop, Encoder]]) -> None:
+    _, model = prepared()
+    assert pickle.loads(pickle.dumps(model))(X).dtype == torch.bfloat16

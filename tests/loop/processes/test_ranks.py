@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,17 @@ def test_no_thread_of_the_group_outlives_it() -> None:
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
+
+
+def test_a_long_wait_for_the_others_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`if rank == 0: loop.save(...)` waits for the others until PyTorch gives up, which takes half an hour."""
+    monkeypatch.setattr("flatout.loop.processes.ranks.HINT_SECONDS", 0.1)
+    with Ranks(count=2).meeting("gather"):
+        pass
+    time.sleep(0.2)
+    assert capsys.readouterr().err == ""
+    with Ranks(count=2).meeting("gather"):
+        time.sleep(0.5)
+    assert "rank 0 has waited 0.1 s for the other processes (gather); every process" in capsys.readouterr().err

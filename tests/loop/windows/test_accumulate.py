@@ -49,8 +49,8 @@ def combined(
         answers[:] = [sum(question) for question in zip(*asked)]
     results = [run(rank) for rank in range(ranks)]
     corrections = [correction for _, correction in results]
-    factor = corrections[0] if corrections[0] is not None else 1
-    return sum(total for total, _ in results) / ranks * factor, corrections
+    divided_by = corrections[0] if corrections[0] is not None else 1
+    return sum(total for total, _ in results) / ranks / divided_by, corrections
 
 
 @st.composite
@@ -104,7 +104,7 @@ def test_floats(weights: list[float], longer: int) -> None:
     window = Window(len(weights) + longer - 1)
     scales = [window.scale(w, planned=False) for w in weights]
     correction = window.correction()
-    assert sum(scales) * (1 if correction is None else correction) == pytest.approx(1, rel=1e-12)
+    assert sum(scales) / (1 if correction is None else correction) == pytest.approx(1, rel=1e-12)
 
 
 def test_a_single_micro_batch_asks_the_ranks_once() -> None:
@@ -125,7 +125,7 @@ def test_tensors_are_weighed_and_not_read() -> None:
     window = Window(3)
     scales = [window.scale(w, planned=False) for w in weights]
     correction = window.correction()
-    assert torch.allclose(torch.stack(scales) * correction, torch.tensor([3 / 43, 40 / 43, 0]))
+    assert torch.allclose(torch.stack(scales) / correction, torch.tensor([3 / 43, 40 / 43, 0]))
     on_meta = Window(2)  # a device that has no values: reading one raises
     for _ in range(2):
         on_meta.scale(torch.ones((), device="meta"), planned=False)

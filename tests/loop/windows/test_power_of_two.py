@@ -32,11 +32,13 @@ def test_scales_and_correction_are_exact(weights: list[int]) -> None:
     for scale, weight in zip(scales, weights):
         power = Fraction(weight) / Fraction(scale) if weight else Fraction(1)
         assert power.numerator == 1 or power.denominator == 1  # the scale has all the digits of the weight
-        assert math.isclose(scale * correction, weight / sum(weights), rel_tol=1e-15)
+        assert math.isclose(scale / correction, weight / sum(weights), rel_tol=1e-15)
+        expected = Fraction(sum(weights)) / Fraction(correction)  # no digit is lost: the gradients are divided once
+        assert expected.numerator == 1 or expected.denominator == 1
 
 
 def test_a_first_batch_without_tokens_is_no_division_by_zero() -> None:
     window = Window(2)
     scales = [window.scale(0, planned=False, alike=False), window.scale(4, planned=False, alike=False)]
     correction = window.correction() or 1
-    assert [scale * correction for scale in scales] == [0, 1]
+    assert [scale / correction for scale in scales] == [0, 1]

@@ -386,6 +386,17 @@ def test_parameters_without_a_gradient_are_named(capsys: pytest.CaptureFixture[s
     assert "unused.weight, unused.bias" in said
 
 
+def test_parameters_that_the_model_has_given_away_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """A new head after `prepare`: the optimizer still has the old one."""
+    loop = Loop(device="cpu")
+    model = nn.Sequential(nn.Linear(1, 2), nn.Linear(2, 3))
+    model, _optimizer = loop.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    model[1] = nn.Linear(2, 4)
+    with loop.step(samples=1):
+        loop.backward(model(torch.ones(1, 1)).sum())
+    assert "train in it: one of shape (3, 2) that no prepared model holds any more" in capsys.readouterr().err
+
+
 def test_two_losses_of_one_step_share_its_weight() -> None:
     loop = Loop(device="cpu", accumulate=2, quiet=True)
     model = one_weight()

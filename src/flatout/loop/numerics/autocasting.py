@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import torch
@@ -66,16 +67,27 @@ class OutsideSteps:
         if compiled is None:
             model.register_forward_pre_hook(self._enter, prepend=True)
             model.register_forward_hook(self._leave, always_call=True)
-            return
+        else:
+            model._compiled_call_impl = partial(self._call, model, compiled)
 
-        def call(*args: Any, **kwargs: Any) -> Any:
-            self._enter(model, args)
-            try:
-                return compiled(*args, **kwargs)
-            finally:
-                self._leave(model, args, None)
+    @staticmethod
+    def detach_others(scope: Scope, model: nn.Module) -> None:
+        """Take off what loops with another scope have attached to `model` and its parts: the last one decides."""
+        for module in model.modules():
+            compiled = getattr(module, "_compiled_call_impl", None)
+            if isinstance(compiled, partial) and _is_of_another(scope, compiled.func):
+                module._compiled_call_impl = compiled.args[1]
+            for hooks in (module._forward_pre_hooks, module._forward_hooks):
+                for key in [key for key, hook in hooks.items() if _is_of_another(scope, hook)]:
+                    del hooks[key]
+                    module._forward_hooks_always_called.pop(key, None)
 
-        model._compiled_call_impl = call
+    def _call(self, model: nn.Module, compiled: Any, *args: Any, **kwargs: Any) -> Any:
+        self._enter(model, args)
+        try:
+            return compiled(*args, **kwargs)
+        finally:
+            self._leave(model, args, None)
 
     def _enter(self, model: nn.Module, args: Any) -> None:
         if torch.compiler.is_compiling():
@@ -99,4 +111,14 @@ class OutsideSteps:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return OutsideSteps, (Scope(), self._device_type, self._dtype)
+        return _in_another_process, (self._device_type, self._dtype)
+
+
+def _in_another_process(device_type: str, dtype: torch.dtype) -> OutsideSteps:
+    """What a model that was saved whole has: the precision, and a scope that no loop is in."""
+    return OutsideSteps(Scope(), device_type, dtype)
+
+
+def _is_of_another(scope: Scope, method: Any) -> bool:
+    owner = getattr(method, "__self__", None)
+    return isinstance(owner, OutsideSteps) and owner._scope is not scope

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
+from flatout.loop.weakly import weakly
 from flatout.loop.windows.gradients import parameters
 
 SKIPS_IN_A_ROW = 10  # a scale that starts at 65536 is below 64 after as many halvings: not the usual settling down
@@ -34,9 +35,9 @@ class LossScale:
     def watch(self, optimizer: Optimizer) -> None:
         """Notice the steps that `optimizer` takes: with a loss scale it may skip some."""
         if self._scales:
-            optimizer.register_step_post_hook(self._after_step)
+            optimizer.register_step_post_hook(weakly(self._after_step))
 
-    def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
+    def _after_step(self, optimizer: Optimizer) -> None:
         # A fused optimizer is called in any case and skips in its kernel. Reading its flag makes the host wait, as
         # GradScaler itself does for all other optimizers.
         found = getattr(optimizer, "found_inf", None)

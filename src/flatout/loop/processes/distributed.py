@@ -87,7 +87,8 @@ def wrap(
         return model
     if isinstance(model, DistributedDataParallel) or sharded.is_sharded(model):
         raise UsageError(
-            f"loop.prepare(model): the model is a {type(model).__name__} already; pass the plain one, prepare wraps it"
+            "loop.prepare(model): the model is wrapped for many processes already; pass the plain one "
+            "(loop.unwrap(model) gives it), prepare wraps it"
         )
     _same_everywhere(model, ranks)
     if not any(p.requires_grad for p in model.parameters()):

@@ -10,6 +10,7 @@ import atexit
 import importlib
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from flatout.errors import TrainingError, UsageError
 LAUNCHED = ("RANK", "WORLD_SIZE", "LOCAL_RANK")  # what torchrun sets, and nothing else does
 GONE = ("Connection closed by peer", "Connection reset by peer", "Timed out waiting", "NCCL communicator was aborted")
 ADDRESS = ("MASTER_ADDR", "MASTER_PORT")
+HINT_SECONDS = 30.0
 LAST_BREATH_SECONDS = 0.1  # many times what a thread needs that waits only for the interpreter's lock
 
 
@@ -75,7 +77,7 @@ class Ranks:
         if self.count == 1:
             return [value]
         values: list[Any] = [None] * self.count
-        with self.together("gather"):
+        with self.meeting("gather"):
             dist.all_gather_object(values, value, group=self.hosts)
         return values
 
@@ -84,14 +86,14 @@ class Ranks:
         if self.count == 1:
             return value
         values = [value]
-        with self.together("broadcast"):
+        with self.meeting("broadcast"):
             dist.broadcast_object_list(values, src=0, group=self.hosts)
         return values[0]
 
     def barrier(self) -> None:
         """Wait until every rank is here."""
         if self.count > 1:
-            with self.together("barrier"):
+            with self.meeting("barrier"):
                 dist.barrier(group=self.hosts)
 
     @contextmanager
@@ -101,6 +103,26 @@ class Ranks:
             yield
         except RuntimeError as error:
             raise lost(self.rank, what, error) from error
+
+    @contextmanager
+    def meeting(self, what: str) -> Iterator[None]:
+        """Around an exchange that is rare, and that a script may leave out on some ranks: a long wait is said."""
+        hint = threading.Timer(
+            HINT_SECONDS,
+            lambda: print(
+                f"flatout: rank {self.rank} has waited {HINT_SECONDS:g} s for the other processes ({what}); every "
+                "process has to call loop.save, resume, metrics, evaluation and gather, not only the first",
+                file=sys.stderr,
+                flush=True,
+            ),
+        )
+        hint.daemon = True
+        hint.start()
+        try:
+            with self.together(what):
+                yield
+        finally:
+            hint.cancel()
 
 
 def lost(rank: int, what: str, error: BaseException) -> TrainingError:

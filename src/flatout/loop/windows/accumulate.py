@@ -72,10 +72,10 @@ class Window:
         return (1 if summed else weight) * self._ranks / self._expected
 
     def correction(self) -> Number | None:
-        """What the gradients have to be multiplied by at the window's end. None when they are right as they are."""
+        """What the gradients have to be divided by at the window's end. None when they are right as they are."""
         if self._expected is None or self.count == self.length == 1 or (self._on_plan and self.count == self.length):
             return None
-        correction = self._expected / divisor(self._sum_over_ranks(self._weight))
+        correction = divisor(self._sum_over_ranks(self._weight)) / self._expected
         known = not hasattr(correction, "device")
         return None if known and correction == 1 else correction
 

@@ -26,14 +26,32 @@ def parameters(optimizers: Iterable[Optimizer]) -> Iterator[torch.nn.Parameter]:
 
 def multiply(optimizers: Iterable[Optimizer], factor: Any) -> None:
     """Every gradient times `factor` (a number, or a tensor of one element), in place."""
-    # A sharded gradient is multiplied shard by shard: a plain tensor as the factor does not mix with it.
-    gradients = [
+    held = _held(optimizers)
+    if held:
+        torch._foreach_mul_(held, factor.reshape(()) if isinstance(factor, torch.Tensor) else factor)
+
+
+def divide(optimizers: Iterable[Optimizer], by: Any) -> None:
+    """Every gradient by `by` (a number, or a tensor of one element), in place."""
+    held = _held(optimizers)
+    if held:
+        torch._foreach_div_(held, by.reshape(()) if isinstance(by, torch.Tensor) else by)
+
+
+def are_there(optimizers: Iterable[Optimizer]) -> bool:
+    """Whether any parameter has a gradient."""
+    return any(
+        p.grad is not None for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]
+    )
+
+
+def _held(optimizers: Iterable[Optimizer]) -> list[torch.Tensor]:
+    """The gradients there are. Sharded ones as their shards: a plain tensor as the factor does not mix with them."""
+    return [
         p.grad.to_local() if hasattr(p.grad, "to_local") else p.grad
         for p in parameters(optimizers)
         if p.grad is not None
     ]
-    if gradients:
-        torch._foreach_mul_(gradients, factor.reshape(()) if isinstance(factor, torch.Tensor) else factor)
 
 
 def forget(optimizers: Iterable[Optimizer]) -> None:

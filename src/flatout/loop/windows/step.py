@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 from flatout.errors import UsageError
 from flatout.loop.processes import distributed
 from flatout.loop.processes.ranks import is_loss_of_peer, lost
+from flatout.loop.windows import gradients
 from flatout.loop.windows.gradients import SetAside
 from flatout.loop.windows.losses import check_kind
 from flatout.loop.windows.stepping import Opened, Stepper
@@ -77,6 +78,7 @@ class Step:
         check_kind(loss)
         stepper = self._stepper
         if self._scale is None:
+            self._check_kept()
             exact = isinstance(weight, torch.Tensor) and loss.dtype == torch.float64  # whole numbers divide in float32
             self._scale = self._take_in(weight.double() if exact else weight, summed=reduction == "sum")
             self._weight = (weight, reduction)
@@ -97,6 +99,15 @@ class Step:
             with stepper.precision.no_autocast():
                 scaled.backward()
         return detached
+
+    def _check_kept(self) -> None:
+        opened = self._opened
+        assert opened is not None
+        if opened.window.count > 0 and not gradients.are_there(self._optimizers):
+            raise UsageError(
+                f"loop.step(): the gradients of the window's {opened.window.count} micro-batches so far were cleared, "
+                "as by optimizer.zero_grad(); the loop clears them itself after a step: take the call out"
+            )
 
     def _take_in(self, weight: Any, *, summed: bool) -> Any:
         """The micro-batch's scale. It is on plan where its batch is the one that the window expected, as announced."""

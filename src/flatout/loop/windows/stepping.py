@@ -18,6 +18,7 @@ from flatout.loop.numerics.share import Share
 from flatout.loop.processes import distributed
 from flatout.loop.processes.distributed import Ranks
 from flatout.loop.settings import Settings
+from flatout.loop.weakly import weakly
 from flatout.loop.windows import gradients
 from flatout.loop.windows.accumulate import Window, window_length
 from flatout.loop.windows.losses import NaNWatch, Where
@@ -87,6 +88,9 @@ class Stepper:
         self._say = say
         self._opened: dict[tuple[int, ...], Opened] = {}
         self._scheduled_epochs = 0
+        self._places: dict[int, int | None] = {}  # where the loop has left each scheduler
+        self._told_scheduled = False
+        self._stepping = False
         self._owned: set[int] = set()
         self._checked: set[int] = set()
         self._told_last_window = settings.accumulate == 1
@@ -127,6 +131,7 @@ class Stepper:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from `state`, which is from between windows as well."""
         norm = state["grad_norm"]
+        self._places.clear()
         self.optimizer_steps = state["optimizer_steps"]
         self.micro_batches = state["micro_batches"]
         self._scheduled_epochs = state["scheduled_epochs"]
@@ -138,6 +143,18 @@ class Stepper:
         """Take in an optimizer."""
         self.optimizers.append(optimizer)
         self.loss_scale.watch(optimizer)
+        optimizer.register_step_pre_hook(weakly(self._before_step))
+
+    def _before_step(self, optimizer: Optimizer) -> None:
+        if not self._stepping and (self.step is not None or self._fills_for(optimizer)):
+            raise UsageError(
+                f"loop.step(): {type(optimizer).__name__}.step() was called in the middle of a window; the loop steps "
+                "prepared optimizers itself, and clears their gradients: take the call out, and zero_grad() with it"
+            )
+
+    def _fills_for(self, optimizer: Optimizer) -> bool:
+        """Whether gradients of a window wait for its step."""
+        return any(any(own is optimizer for own in opened.optimizers) for opened in self._opened.values())
 
     def window(self, optimizers: Sequence[Optimizer]) -> Opened:
         """The window that these optimizers are in; a new one where they are in none."""
@@ -220,7 +237,7 @@ class Stepper:
             self._first_time(optimizers)
         correction = opened.window.correction()
         if correction is not None:
-            gradients.multiply(optimizers, correction)
+            gradients.divide(optimizers, correction)
         if opened.loss_scale is not None:
             rescaling = self.loss_scale.factor_since(opened.loss_scale, opened.scale_updates)
             if rescaling is not None:
@@ -228,14 +245,18 @@ class Stepper:
         if self.settings.clip_norm is not None:
             self.loss_scale.unscale(optimizers)
             self.grad_norm = gradients.clip(optimizers, self.settings.clip_norm, self.models)
-        stepped = self.loss_scale.step(optimizers)
+        self._stepping = True
+        try:
+            stepped = self.loss_scale.step(optimizers)
+        finally:
+            self._stepping = False
         gradients.forget(optimizers)
         if stepped:
             self.optimizer_steps += 1
             if self.settings.schedule == "step":
                 for scheduler in self.schedulers:
                     if any(scheduler.optimizer is optimizer for optimizer in stepped):
-                        scheduler.step()
+                        self._schedule(scheduler)
         if not self._told_share and self.share is not None:
             self._told_share = True
             self._say(str(self.share))
@@ -247,8 +268,12 @@ class Stepper:
         missing = gradients.check_first(first)
         self._checked.update(id(o) for o in first)
         if missing:
-            names = {id(p): name for model in self.models for name, p in model.named_parameters()}
-            some = ", ".join(names[id(p)] for p in missing[:3]) + (", ..." if len(missing) > 3 else "")
+            held = [distributed.unwrap(model).named_parameters() for model in self.models]
+            names = {id(p): name for parameters in held for name, p in parameters}
+            some = ", ".join(
+                names.get(id(p), f"one of shape {tuple(p.shape)} that no prepared model holds any more")
+                for p in missing[:3]
+            ) + (", ..." if len(missing) > 3 else "")
             self._say(f"{len(missing)} parameters got no gradient in the first step and do not train in it: {some}")
 
     def cut_short(self) -> None:
@@ -286,7 +311,19 @@ class Stepper:
         while self.settings.schedule == "epoch" and self._scheduled_epochs < epoch:
             self._scheduled_epochs += 1
             for scheduler in self.schedulers:
-                scheduler.step()
+                self._schedule(scheduler)
+
+    def _schedule(self, scheduler: Any) -> None:
+        """Step it, and notice when others do so too."""
+        place = getattr(scheduler, "last_epoch", None)
+        if self._places.get(id(scheduler), place) != place and not self._told_scheduled:
+            self._told_scheduled = True
+            self._say(
+                f"warning: {type(scheduler).__name__}.step() is called by the script as well, and Loop(schedule="
+                f"{self.settings.schedule!r}) calls it: take the call out, or give schedule='manual'"
+            )
+        scheduler.step()
+        self._places[id(scheduler)] = getattr(scheduler, "last_epoch", None)
 
     def settle(self) -> None:
         """Look at all losses so far. Waits for the device."""
