@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import timm_brackets
@@ -73,8 +73,7 @@ def draw(seed: int = SEED, count: int = COUNT, tables: Sequence[Table] = TABLES)
     return [content[table][model] for model in chosen for table in tables if model in content[table]]
 
 
-def seen(model: str) -> bool:
-    """Whether the constants were fitted on models of its family (see `timm_brackets.halves`)."""
-    rows = timm_brackets.read()
-    halves = timm_brackets.halves(f"{row.model}" for row in rows)
-    return halves.get(timm_brackets.family(model)) == "fitting"
+def seen(models: Iterable[str]) -> set[str]:
+    """Those of whose family the constants were fitted on some model (see `timm_brackets.halves`)."""
+    halves = timm_brackets.halves(row.model for row in timm_brackets.read())
+    return {model for model in models if halves.get(timm_brackets.family(model)) == "fitting"}

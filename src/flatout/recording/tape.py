@@ -105,9 +105,9 @@ class Replay(msgspec.Struct, frozen=True, array_like=True, tag=9):
 
 
 class Compiled(msgspec.Struct, frozen=True, array_like=True, tag=10):
-    """A compiler's code issues an operation; `begins`: it is the first of a call, before which guards are checked."""
+    """A compiler's code issues these operations; `begins`: a call begins here, which checks guards first."""
 
-    operation: int
+    operations: tuple[int, ...]
     stream: int = 0
     begins: bool = False
 
@@ -121,9 +121,9 @@ Event: TypeAlias = Launch | Transfer | Wait | Record | Follow | Fetch | Work | E
 
 def operations_of(event: Event) -> tuple[int, ...]:
     """The operations that an event brings to the GPU, as positions in `Tape.operations`."""
-    if isinstance(event, (Launch, Compiled, Inside)):
+    if isinstance(event, (Launch, Inside)):
         return (event.operation,)
-    return event.operations if isinstance(event, Replay) else ()
+    return event.operations if isinstance(event, (Replay, Compiled)) else ()
 
 
 class Call(msgspec.Struct, frozen=True):
