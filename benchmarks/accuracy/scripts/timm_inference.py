@@ -29,7 +29,7 @@ images = images.contiguous(memory_format=layout)
 torch.cuda.synchronize()
 
 for _ in range(args.steps):
-    with torch.no_grad(), torch.autocast("cuda", dtype=torch.float16):
+    with torch.inference_mode(), torch.autocast("cuda", dtype=torch.float16):
         model(images)
     torch.cuda.synchronize()
 print(f"{args.model}: {args.steps} batches of {args.batch_size} images")

@@ -100,8 +100,15 @@ def _disable(plain: Callable[..., Any]) -> Callable[..., Any]:
 
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
+            clock = machines.current().clock
+            breaks = clock is not None and regions.inside()
+            if breaks:
+                clock.regions.broken()
             with regions.left():
-                return function(*args, **kwargs)
+                result = function(*args, **kwargs)
+            if breaks:
+                clock.regions.broken()
+            return result
 
         run._torchdynamo_wrapper_id = id(run)  # type: ignore[attr-defined]
         return run
