@@ -3,11 +3,11 @@
     python benchmarks/accuracy/gpt2.py [--json FILE]
 
 Source: karpathy/nanoGPT, README, "efficiency notes": torch.compile cuts an iteration "from ~250ms / iter to 135ms /
-iter". When that sentence was written (commit 5a725d9, 30 December 2022), both of its scripts ran batches of **8** x 1024
-in bfloat16 autocast, one micro-batch a step, on a nightly build of PyTorch 2.0. The model wrote attention out
+iter". When that sentence was written (commit 5a725d9, 30 December 2022), both of its scripts ran batches of **8** x
+1024 in bfloat16 autocast, one micro-batch a step, on a nightly build of PyTorch 2.0. The model wrote attention out
 (`scaled_dot_product_attention` came later), had 50257 tokens and an activation under ``torch.jit.script`` (one fused
-kernel, at which the compiler broke the graph), and AdamW went through its parameters one by one. bench.py had no dropout
-(the reading `bench`), train.py dropout of 0.1 (the reading `train`); which of them the sentence is about is not said.
+kernel, at which the compiler broke the graph), and AdamW went through its parameters one by one. bench.py had no
+dropout (the reading `bench`), train.py had 0.1 (the reading `train`); which of them the sentence is about is not said.
 
 The reading `later` is what the defaults became: 12 x 1024, fused attention, 50304 tokens, fused AdamW. No time for it
 stands beside those two numbers; it is shown against them because it is how they are usually quoted.

@@ -76,7 +76,9 @@ class Model(nn.Module):
 
 model = Model().cuda()
 kinds = {"loop": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.01, **kinds[args.optimizer])
+optimizer = torch.optim.AdamW(
+    model.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.01, **kinds[args.optimizer]
+)
 if args.compile:
     model = torch.compile(model)
 tokens = torch.randint(args.vocabulary, (args.batch_size, args.length + 1), device="cuda")

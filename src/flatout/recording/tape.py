@@ -116,7 +116,9 @@ class Absorbed(msgspec.Struct, frozen=True, array_like=True, tag=11):
     """An operation of a compiled region that the kernel of another event does."""
 
 
-Event: TypeAlias = Launch | Transfer | Wait | Record | Follow | Fetch | Work | Enter | Inside | Replay | Compiled | Absorbed
+Event: TypeAlias = (
+    Launch | Transfer | Wait | Record | Follow | Fetch | Work | Enter | Inside | Replay | Compiled | Absorbed
+)
 
 
 def operations_of(event: Event) -> tuple[int, ...]:

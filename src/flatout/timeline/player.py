@@ -38,7 +38,6 @@ from flatout.timeline.host import Host
 from flatout.timeline.loading import Batches
 from flatout.timeline.span import Bound, Span
 
-
 GRAPH_GAP_RATIO = 0.4
 """From one kernel of a CUDA graph to the next, relative to kernels that are launched one by one. Source: NVIDIA
 technical blog, "Getting started with CUDA graphs" (2019): 0.5 in place of 0.9 microseconds between kernels without a

@@ -46,8 +46,8 @@ class Timeline(msgspec.Struct, frozen=True):
 def play(tape: Tape, gpu: GPU, host: Host, efficiency: Efficiency | None = None, slower: float = 1.0) -> Timeline:
     """Repeat the tape on that GPU until a round takes as long as the one before.
 
-    Compiled regions are played as their compiler would launch them. `slower`: kernels take so many times as long as they
-    are taken to.
+    Compiled regions are played as their compiler would launch them. `slower`: kernels take so many times as long as
+    they are taken to.
     """
     tape = compiled(tape)
     player = Player(tape, gpu, host, efficiency, slower)

@@ -91,24 +91,28 @@ class _Applying:
         stream = self._stream(positions[0])
         if told.graph:
             operations = [copied(told.input_bytes)] if told.input_bytes else []
-            numbers = [self._number(operation, positions[0]) for operation in operations]
             for position in positions:
-                event = self._tape.events[position]
-                assert isinstance(event, Inside)
-                if told.fuses:
-                    numbers += [self._number(operation, position) for _, operation in sorted(issued.get(position, ()), key=_order)]  # fmt: skip
-                else:
-                    numbers.append(event.operation)
+                operations += self._operations_at(position, issued, fused=told.fuses)
                 self._events[position] = Absorbed()
-            self._events[positions[0]] = Replay(tuple(numbers), stream)
+            numbers = tuple(self._number(operation, positions[0]) for operation in operations)
+            self._events[positions[0]] = Replay(numbers, stream)
             return
         begins = True
         for position in positions:
-            found = sorted(issued.get(position, ()), key=_order)
+            found = self._operations_at(position, issued, fused=True)
             if found:
-                made = tuple(self._number(operation, position) for _, operation in found)
+                made = tuple(self._number(operation, position) for operation in found)
                 self._events[position] = Compiled(made, self._stream(position), begins)
                 begins = False
+
+    def _operations_at(
+        self, position: int, issued: dict[int, list[tuple[int, Operation]]], *, fused: bool
+    ) -> list[Operation]:
+        if fused:
+            return [operation for _, operation in sorted(issued.get(position, ()), key=_order)]
+        event = self._tape.events[position]
+        assert isinstance(event, Inside)
+        return [self._tape.operations[event.operation]]
 
     def _stream(self, position: int) -> int:
         event = self._tape.events[position]
@@ -132,12 +136,10 @@ def _order(item: tuple[int, Operation]) -> int:
 
 def _turned_bytes(node: Node, before: Operation, now: Operation) -> list[int]:
     """Sizes of what a region finds laid out otherwise than its convolution wants it."""
-    found = {value.storage for value in node.reads if value.maker is None}
-    if not found or "backward" in before.base:
+    if "backward" in before.base:
         return []
-    values = [value for value in node.reads]
-    sizes = []
-    for value, old, new in zip(values, before.inputs(), now.inputs()):
-        if value.maker is None and old != new and not old.channels_last and max(old.shape[2:]) > 1:
-            sizes.append(old.bytes)
-    return sizes
+    return [
+        old.bytes
+        for value, old, new in zip(node.reads, before.inputs(), now.inputs())
+        if value.maker is None and old != new and not old.channels_last and max(old.shape[2:]) > 1
+    ]

@@ -21,9 +21,7 @@ _FORWARD = ("aten::convolution", "aten::_convolution")
 
 def turns_channels_last(nodes: Sequence[Node], *, differentiable: bool) -> bool:
     """Whether the region with these nodes is compiled for channels-last images."""
-    convolutions = [
-        node.operation for node in nodes if node.operation is not None and node.operation.base in _FORWARD
-    ]
+    convolutions = [node.operation for node in nodes if node.operation is not None and node.operation.base in _FORWARD]
     images = [operation for operation in convolutions if len(operation.tensor(1).shape) == 4]
     if not images or len(nodes) >= _MOST_NODES * len(convolutions):
         return False

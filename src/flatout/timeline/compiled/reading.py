@@ -20,8 +20,10 @@ from flatout.timeline.compiled.node import Kind, Node, Value
 
 _LOOPS = frozenset(("pointwise", "random", "fill", "copy", "strided", "softmax", "softmax_backward", "layer_norm"))
 _OVERWRITES = frozenset(
-    "aten::" + name
-    for name in ("copy_", "fill_", "zero_", "random_", "normal_", "uniform_", "bernoulli_", "_foreach_zero_", "_foreach_copy_")
+    f"aten::{name}"
+    for name in (
+        "copy_", "fill_", "zero_", "random_", "normal_", "uniform_", "bernoulli_", "_foreach_zero_", "_foreach_copy_"
+    )
 )  # fmt: skip
 MOST_CONCATENATED = 8
 """A concatenation of more is no loop: each part is written into its place (torch/_inductor/config.py,
