@@ -79,7 +79,73 @@ class Enter(msgspec.Struct, frozen=True, array_like=True, tag=7):
     phase: Phase
 
 
-Event: TypeAlias = Launch | Transfer | Wait | Record | Follow | Fetch | Work | Enter
+Piece: TypeAlias = tuple[int, int]
+"""Where a tensor begins: the number of its storage (-1 where it has none that is known), and bytes from its start."""
+
+
+class Inside(msgspec.Struct, frozen=True, array_like=True, tag=8):
+    """An operation of a compiled region, as it was issued without a compiler.
+
+    `call` is a position in `Tape.calls`. `inputs` and `outputs` tell the tensors of the operation's own `inputs()` and
+    `outputs` apart, in the same order.
+    """
+
+    operation: int
+    stream: int
+    call: int
+    inputs: tuple[Piece, ...] = ()
+    outputs: tuple[Piece, ...] = ()
+
+
+class Replay(msgspec.Struct, frozen=True, array_like=True, tag=9):
+    """A CUDA graph is launched: all of these operations, one after another, with one call of the host."""
+
+    operations: tuple[int, ...]
+    stream: int = 0
+
+
+class Compiled(msgspec.Struct, frozen=True, array_like=True, tag=10):
+    """A compiler's code issues these operations; `begins`: a call begins here, which checks guards first."""
+
+    operations: tuple[int, ...]
+    stream: int = 0
+    begins: bool = False
+
+
+class Absorbed(msgspec.Struct, frozen=True, array_like=True, tag=11):
+    """An operation of a compiled region that the kernel of another event does."""
+
+
+Event: TypeAlias = (
+    Launch | Transfer | Wait | Record | Follow | Fetch | Work | Enter | Inside | Replay | Compiled | Absorbed
+)
+
+
+def operations_of(event: Event) -> tuple[int, ...]:
+    """The operations that an event brings to the GPU, as positions in `Tape.operations`."""
+    if isinstance(event, (Launch, Inside)):
+        return (event.operation,)
+    return event.operations if isinstance(event, (Replay, Compiled)) else ()
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One run through a compiled region, or through the part of it between two graph breaks.
+
+    Attributes:
+        region: number of what was compiled.
+        backward_of: the call whose backward pass this is; None for a forward pass.
+        graph: whether the compiler replays it as a CUDA graph.
+        differentiable: whether autograd followed it.
+        input_bytes: size of the tensors that it was called with.
+        fuses: whether the compiler fuses kernels (a mere CUDA graph does not).
+    """
+
+    region: int
+    backward_of: int | None = None
+    graph: bool = False
+    differentiable: bool = False
+    input_bytes: int = 0
+    fuses: bool = True
 
 
 class Loader(msgspec.Struct, frozen=True):
@@ -105,6 +171,8 @@ class Tape(msgspec.Struct, frozen=True):
         places: lines of source.
         loaders: the data loaders.
         first_step: number of the first step on the tape, from 0.
+        calls: runs through compiled regions.
+        kept: storages made in compiled regions that something outside of them uses.
     """
 
     events: tuple[Event, ...]
@@ -114,6 +182,8 @@ class Tape(msgspec.Struct, frozen=True):
     places: tuple[Place, ...] = ()
     loaders: tuple[Loader, ...] = ()
     first_step: int = 0
+    calls: tuple[Call, ...] = ()
+    kept: tuple[int, ...] = ()
 
 
 def with_workers(tape: Tape, workers: int, number: int | None = None) -> Tape:

@@ -19,6 +19,11 @@ class Host(msgspec.Struct, frozen=True):
         backward_seconds: the same in a backward pass, where no Python runs.
         optimizer_seconds: the same in an optimizer's step.
         kernel_seconds: each further kernel of the same operation.
+        compiled_seconds: issuing one operation from a compiler's code: no dispatcher, no autograd. Assumed: inductor's
+            wrapper calls Triton's launcher or an ``out=`` overload from Python.
+        call_seconds: what a call of a compiled region takes before that: guards, and handing over arguments. Assumed.
+        graph_seconds: launching a CUDA graph, of any length. Source: NVIDIA technical blog, "Constant-time launch for
+            straight-line CUDA graphs" (2024), with PyTorch's call around it.
         wait_seconds: a wait that finds nothing left to wait for.
         pageable_bytes_per_second: copying memory that is not page-locked into the driver's own buffer.
         pinned_ratio: share of the bus's rate that copies from page-locked memory reach.
@@ -34,6 +39,9 @@ class Host(msgspec.Struct, frozen=True):
     backward_seconds: float = 8e-6
     optimizer_seconds: float = 6e-6
     kernel_seconds: float = 3e-6
+    compiled_seconds: float = 4e-6
+    call_seconds: float = 40e-6
+    graph_seconds: float = 8e-6
     wait_seconds: float = 8e-6
     pageable_bytes_per_second: float = 6e9
     pinned_ratio: float = 0.8

@@ -6,8 +6,9 @@ import msgspec
 
 from flatout.costs import Efficiency, cost, lower_bound_seconds
 from flatout.gpu import GPU
-from flatout.recording.tape import Launch, Tape, Transfer
+from flatout.recording.tape import Tape, Transfer, operations_of
 from flatout.timeline.bounds import bound_by
+from flatout.timeline.compiled import compiled
 from flatout.timeline.host import Host
 from flatout.timeline.player import Player
 from flatout.timeline.span import Bound, Span
@@ -45,8 +46,10 @@ class Timeline(msgspec.Struct, frozen=True):
 def play(tape: Tape, gpu: GPU, host: Host, efficiency: Efficiency | None = None, slower: float = 1.0) -> Timeline:
     """Repeat the tape on that GPU until a round takes as long as the one before.
 
-    `slower`: kernels take so many times as long as they are taken to.
+    Compiled regions are played as their compiler would launch them. `slower`: kernels take so many times as long as
+    they are taken to.
     """
+    tape = compiled(tape)
     player = Player(tape, gpu, host, efficiency, slower)
     # Steps that wait for workers come in bursts, as many as there are workers.
     passes = max([1, *(loader.workers for loader in tape.loaders)])
@@ -62,7 +65,7 @@ def play(tape: Tape, gpu: GPU, host: Host, efficiency: Efficiency | None = None,
     steps = passes * tape.steps
     priced = [(span, _parts(player, span)) for span in player.gpu_spans]
     bounds = bound_by(end - period, end, priced, player.host_spans)
-    launches = [event.operation for event in tape.events if isinstance(event, Launch)]
+    launches = [number for event in tape.events for number in operations_of(event)]
     costs = [cost(operation) for operation in tape.operations]
     lower = [lower_bound_seconds(one, gpu) for one in costs]
     unknown: dict[str, float] = {}
@@ -73,7 +76,7 @@ def play(tape: Tape, gpu: GPU, host: Host, efficiency: Efficiency | None = None,
     busy = sum(span.end - span.start for span in player.host_spans if span.bound != "wait")
     return Timeline(
         step_seconds=period / steps,
-        kernels_seconds=sum(player.prices[number].seconds for number in launches) / tape.steps,
+        kernels_seconds=sum(price.seconds for event in tape.events for price in player.of(event)) / tape.steps,
         host_seconds=busy / steps,
         lower_bound_seconds=sum(lower[number] for number in launches) / tape.steps,
         bound_by={bound: seconds / steps for bound, seconds in bounds.items()},
@@ -89,6 +92,9 @@ def _parts(player: Player, span: Span) -> dict[Bound, float]:
     event = player.tape.events[span.event]
     if isinstance(event, Transfer):
         return {"transfer": span.end - span.start}
-    assert isinstance(event, Launch)
-    price = player.prices[event.operation]
-    return {"compute": price.compute, "memory": price.memory, "launch": price.launch}
+    prices = player.of(event)
+    return {
+        "compute": sum(price.compute for price in prices),
+        "memory": sum(price.memory for price in prices),
+        "launch": sum(price.launch for price in prices),
+    }

@@ -25,9 +25,11 @@ from flatout.recording.tape import (
     Event,
     Fetch,
     Follow,
+    Inside,
     Launch,
     Loader,
     Record,
+    Replay,
     Tape,
     Transfer,
     Wait,
@@ -36,6 +38,7 @@ from flatout.recording.tape import (
 from flatout.virtual import observing
 from flatout.virtual.face.pinning import is_pinned
 from flatout.virtual.places import user_place
+from flatout.virtual.regions import Regions, tensors_in
 from flatout.virtual.tensor import HOST_INDEX, native_index
 
 if TYPE_CHECKING:
@@ -68,6 +71,8 @@ class Clock:
         self._left = threading.local()
         self._collection_began = 0
         self._marks = 0
+        self._captured: dict[int, list[int]] = {}
+        self.regions = Regions()
         gc.callbacks.append(self._collecting)
         observing.listen(self._operation, _now_ns)
 
@@ -82,6 +87,8 @@ class Clock:
         self._left.ns = _now_ns()
 
     def phase_changed(self, phase: Phase) -> None:
+        if self.regions.calls:
+            self.regions.backward_ended()
         self._events.append(Enter(phase))
 
     def step_completed(self) -> None:
@@ -97,6 +104,7 @@ class Clock:
         if self._machine.phase == "setup":
             return
         self._flush()
+        self.regions.broken()
         where = self._place(place)
         if reason == "synchronize":
             self._events.append(Wait(WHOLE_GPU if stream is None else stream, reason, where, event))
@@ -132,13 +140,33 @@ class Clock:
             places=tuple(self._places),
             loaders=tuple(_typical(seen) for seen in self._loaders.values()),
             first_step=self._first_step,
+            calls=tuple(self.regions.calls),
+            kept=tuple(sorted(self.regions.kept)),
         )
 
+    def capture_begins(self) -> None:
+        """What this thread issues from now on is written into a CUDA graph, not done."""
+        self._captured[threading.get_ident()] = []
+
+    def capture_ends(self) -> tuple[int, ...]:
+        """The operations that the graph got."""
+        return tuple(self._captured.pop(threading.get_ident(), ()))
+
+    def replayed(self, operations: tuple[int, ...]) -> None:
+        """A graph of these operations was launched."""
+        if self._machine.phase != "setup":
+            self._events.append(Replay(operations, self._machine.thread.stream))
+            self.skip()
+
     def _operation(self, op: Operator, args: Sequence[Any], kwargs: dict[str, Any], result: Any, began_ns: int) -> None:
+        if self._captured and (captured := self._captured.get(threading.get_ident())) is not None:
+            captured.append(self._number(observing.describe(op, args, kwargs, result)))
+            return
         if self._machine.phase == "setup":
             return
+        call = self.regions.call(self._machine.phase) if self.regions.calls else None
         left = getattr(self._left, "ns", began_ns)
-        if began_ns - left > WORK_SECONDS * 1e9:
+        if call is None and began_ns - left > WORK_SECONDS * 1e9:
             self._events.append(Work((began_ns - left) * 1e-9, self._place(user_place())))
         name = op.name
         if name in _COPIES and _between_host_and_gpu(args):
@@ -146,19 +174,37 @@ class Clock:
         elif name in _READS:
             size_bytes = args[0].element_size() if isinstance(args[0], torch.Tensor) else 0
             self._copy("to_host", size_bytes, pinned=False, non_blocking=False)
+            self.regions.used_outside(args)
+        elif call is not None:
+            self._inside(call, op, args, kwargs, result)
+            self._flush()
         else:
-            self._launch(op, args, kwargs, result)
+            if self.regions.calls:
+                self.regions.used_outside(observing.flow(op, args, kwargs, result)[0])
+            self._launch(observing.describe(op, args, kwargs, result))
             self._flush()
         self._left.ns = _now_ns()
 
-    def _launch(self, op: Operator, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> None:
-        operation = observing.describe(op, args, kwargs, result)
+    def _inside(self, call: int, op: Operator, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> None:
+        number = self._number(observing.describe(op, args, kwargs, result))
+        inputs, outputs = observing.flow(op, args, kwargs, result)
+        regions = self.regions
+        backward = regions.calls[call].backward_of is not None
+        read, made = regions.pieces(inputs), regions.made(outputs, backward=backward)
+        if op.writes:
+            targets = [args[at] if isinstance(at, int) else kwargs.get(at) for at in op.writes]
+            regions.written(tensors_in(targets), backward=backward)
+        self._events.append(Inside(number, self._machine.thread.stream, call, read, made))
+
+    def _number(self, operation: Operation) -> int:
         number = self._operations.get(operation)
         if number is None:
             number = self._operations[operation] = len(self._operations)
             self._lines.append(self._place(user_place()))
-        stream = self._machine.thread.stream
-        key = (number, stream)
+        return number
+
+    def _launch(self, operation: Operation) -> None:
+        key = (self._number(operation), self._machine.thread.stream)
         event = self._launches.get(key)
         if event is None:
             event = self._launches[key] = Launch(*key)

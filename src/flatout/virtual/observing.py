@@ -74,6 +74,23 @@ def describe(op: Operator, args: Sequence[Any], kwargs: dict[str, Any], result: 
     return found
 
 
+def flow(op: Operator, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> tuple[list[Any], list[Any]]:
+    """The tensors of an operation in the order of `Operation.inputs` and `Operation.outputs`."""
+    inputs: list[Any] = []
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, _Tensor):
+            inputs.append(value)
+        elif isinstance(value, (tuple, list)):
+            inputs.extend(item for item in value if isinstance(item, _Tensor))
+    results = (result,) if len(op.written) == 1 else result if isinstance(result, (tuple, list)) else ()
+    outputs: list[Any] = []
+    for item, source in zip(results, op.written):
+        if source is None:
+            of_item = item if isinstance(item, (tuple, list)) else (item,)
+            outputs.extend(one for one in of_item if isinstance(one, _Tensor))
+    return inputs, outputs
+
+
 def _add_output(outputs: list[TensorType], item: Any, source: int | str | None) -> None:
     if source is not None:
         return

@@ -6,8 +6,9 @@ import msgspec
 
 from flatout.costs import cost
 from flatout.gpu import GPU
-from flatout.recording.tape import Fetch, Launch, Tape, with_workers
+from flatout.recording.tape import Compiled, Fetch, Launch, Replay, Tape, operations_of, with_workers
 from flatout.timeline import Host, Timeline, play
+from flatout.timeline.compiled import compiled
 from flatout.virtual.prediction import Dearest, Time
 
 MOST_DEAREST = 20
@@ -30,10 +31,10 @@ class Timing(msgspec.Struct, frozen=True):
 
 def predicted_time(tape: Tape | None, gpu: GPU, timing: Timing | None = None) -> Time | None:
     """What a step of that tape takes on that GPU; None without a tape, or where nothing was ever launched."""
-    if tape is None or not any(isinstance(event, Launch) for event in tape.events):
+    if tape is None or not any(operations_of(event) for event in tape.events):
         return None
     timing = timing or Timing()
-    tape = timing.tape(tape)
+    tape = compiled(timing.tape(tape))
     middle = play(tape, gpu, timing.host)
     low, high = _range(middle)
     return Time(
@@ -57,8 +58,11 @@ def _dearest(tape: Tape, timeline: Timeline) -> tuple[Dearest, ...]:
     found: dict[tuple[str, int | None], list[float]] = {}
     for span in timeline.gpu:
         event = tape.events[span.event]
-        if isinstance(event, Launch):
-            key = tape.operations[event.operation].base, tape.lines[event.operation]
+        if isinstance(event, (Launch, Compiled, Replay)):
+            # Kernels that a compiler issues in place of one operation go by the last one.
+            last = operations_of(event)[-1]
+            name = "a CUDA graph" if isinstance(event, Replay) else tape.operations[last].base
+            key = name, tape.lines[last]
             sums = found.setdefault(key, [0.0, 0.0])
             sums[0] += 1
             sums[1] += span.end - span.start
@@ -90,8 +94,8 @@ def _utilization(tape: Tape, gpu: GPU, timeline: Timeline) -> float | None:
     by_datapath: dict[str, float] = {}
     costs = [cost(operation) for operation in tape.operations]
     for event in tape.events:
-        if isinstance(event, Launch):
-            for kernel in costs[event.operation].kernels:
+        for number in operations_of(event):
+            for kernel in costs[number].kernels:
                 if kernel.product is not None or kernel.datapath != "memory":
                     by_datapath[kernel.datapath] = by_datapath.get(kernel.datapath, 0.0) + kernel.flops
     if not by_datapath:

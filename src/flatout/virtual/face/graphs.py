@@ -1,4 +1,7 @@
-"""CUDA graphs: a capture allocates from a private pool that lives as long as the graph; a replay costs no memory."""
+"""CUDA graphs: a capture allocates from a private pool that lives as long as the graph; a replay costs no memory.
+
+What is captured runs only when the graph is replayed: the tape gets it then, as one launch.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,12 @@ class GraphBase:
         self = super().__new__(cls)
         self._pool = None
         self._captured_operations = 0
+        self._launched = ()
         return self
 
     _pool: tuple[int, int] | None
     _captured_operations: int
+    _launched: tuple[int, ...]
 
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
         """Begin a capture on this thread's current stream."""
@@ -44,6 +49,8 @@ class GraphBase:
         machine.thread.capturing = True
         _capturing[threading.get_ident()] = self
         self._captured_operations = machine.operations
+        if machine.clock is not None:
+            machine.clock.capture_begins()
 
     def capture_end_pre(self) -> None:
         """End the capture, the first half as PyTorch 2.14 splits it."""
@@ -61,6 +68,8 @@ class GraphBase:
         _capturing.pop(threading.get_ident(), None)
         machine.gpu().memory.allocator.end_allocate_to_pool(self._pool)
         self._captured_operations = machine.operations - self._captured_operations
+        if machine.clock is not None:
+            self._launched = machine.clock.capture_ends()
 
     def instantiate(self) -> None:
         """Make the captured graph ready."""
@@ -69,7 +78,10 @@ class GraphBase:
         """Run the captured operations again, on the same memory."""
         if self._pool is None:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
-        machines.current().operations += self._captured_operations
+        machine = machines.current()
+        machine.operations += self._captured_operations
+        if machine.clock is not None:
+            machine.clock.replayed(self._launched)
 
     def reset(self) -> None:
         """Forget the graph; its pool is given back."""
