@@ -159,7 +159,8 @@ def main():
 
     # bfloat16 where the GPU has it, else float16 with a scaler. A CPU is faster without either.
     use_amp = args.device_type == "cuda" and not args.no_amp
-    dtype = torch.bfloat16 if use_amp and torch.cuda.is_bf16_supported() else torch.float16
+    has_bfloat16 = use_amp and torch.cuda.is_bf16_supported(including_emulation=False)
+    dtype = torch.bfloat16 if has_bfloat16 else torch.float16
     autocast = torch.autocast(args.device_type, dtype=dtype) if use_amp else nullcontext()
     scaler = torch.amp.GradScaler(args.device_type, enabled=use_amp and dtype == torch.float16)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from flatout.explain.rules import float32_products, launches, misaligned_products, optimizer_launches
+from flatout.explain.rules import bfloat16_emulated, float32_products, launches, misaligned_products, optimizer_launches
 from flatout.explain.subject import Subject
 from flatout.recording.operation import Operation, tensor
 from flatout.recording.tape import Enter, Launch
@@ -51,6 +51,20 @@ def test_a_vocabulary_that_is_no_multiple_of_8(subject: Make) -> None:
 def test_an_aligned_vocabulary_is_left_alone(subject: Make) -> None:
     one = subject(Launch(0), operations=(product(8192, 50304, 768, "bfloat16"),), gpu="a100")
     assert list(misaligned_products.find(one)) == []
+
+
+def test_bfloat16_where_tensor_cores_do_not_know_it(subject: Make) -> None:
+    one = subject(*[Launch(0)] * 4, operations=(product(4096, 4096, 4096, "bfloat16"),), gpu="t4")
+    (finding,) = bfloat16_emulated.find(one)
+    assert finding.code == "FO414"
+    assert finding.saving is not None
+    assert (finding.saving.seconds_per_step or 0) > 0.5 * one.timeline.step_seconds
+
+
+@pytest.mark.parametrize(("gpu", "dtype"), [("a100", "bfloat16"), ("t4", "float16"), ("p100", "bfloat16")])
+def test_half_precision_that_the_gpu_has_or_none_is_left_alone(subject: Make, gpu: str, dtype: str) -> None:
+    one = subject(*[Launch(0)] * 4, operations=(product(4096, 4096, 4096, dtype),), gpu=gpu)
+    assert list(bfloat16_emulated.find(one)) == []
 
 
 WEIGHT = tensor((256, 256))

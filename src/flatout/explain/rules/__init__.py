@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from flatout.explain.rules import (
     batches,
+    bfloat16_emulated,
     copies,
     float32_products,
     host_waits,
@@ -21,6 +22,7 @@ RULES: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
     copies.find,
     batches.find,
     float32_products.find,
+    bfloat16_emulated.find,
     misaligned_products.find,
     optimizer_launches.find,
     launches.find,
