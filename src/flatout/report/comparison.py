@@ -9,6 +9,7 @@ from rich.text import Text
 
 from flatout.report.layout import print_columns
 from flatout.report.sources import plain
+from flatout.report.units import fine_duration_text
 from flatout.report.verdict import verdict_of
 from flatout.virtual.prediction import Prediction, Result
 
@@ -26,15 +27,22 @@ def print_comparison(prediction: Prediction, console: Console) -> None:
     # Six cells: the indent and the gaps; then as many for the percentage.
     with_bar = 6 + max(len(r.label) for r in results) + max(len(v.word) for v in verdicts) + _BAR_CELLS + 6
     with_bar += longest_note + 2 if longest_note else 0
+    steps = [_step(result) for result in results]
+    with_bar += max(map(len, steps)) + 2 if any(steps) else 0
     with_detail = with_bar + 2 + max(len(verdict.detail) for verdict in verdicts)
     rows = []
-    for result, verdict in zip(results, verdicts, strict=True):
+    for result, verdict, step in zip(results, verdicts, steps, strict=True):
         row = [Text(result.label, "bold"), Text(verdict.word, f"bold {verdict.style}")]
+        row.extend([Text(step)] if any(steps) else [])
         row.append(_bar(result, console) if console.width >= with_bar else Text(_share(result)))
         row.extend([Text(plain(verdict.detail))] if console.width >= with_detail else [])
         row.extend([Text(verdict.note, "yellow")] if longest_note else [])
         rows.append(row)
     print_columns(rows, set(), console)
+
+
+def _step(result: Result) -> str:
+    return "" if result.time is None else f"{fine_duration_text(result.time.step_seconds)} a step"
 
 
 def _bar(result: Result, console: Console) -> Text:

@@ -11,10 +11,8 @@ import gc
 import threading
 import time
 from collections.abc import Sequence
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import torch
 
 from flatout.recording.operation import Operation
@@ -37,6 +35,7 @@ from flatout.recording.tape import (
 )
 from flatout.virtual import observing
 from flatout.virtual.face.pinning import is_pinned
+from flatout.virtual.measured import typical_loader, typical_work
 from flatout.virtual.places import user_place
 from flatout.virtual.regions import Regions, tensors_in
 from flatout.virtual.tensor import HOST_INDEX, native_index
@@ -133,12 +132,12 @@ class Clock:
         if not self._steps:
             return None
         return Tape(
-            events=tuple(event for step in self._steps for event in step),
+            events=tuple(event for step in typical_work(self._steps) for event in step),
             steps=len(self._steps),
             operations=tuple(self._operations),
             lines=tuple(self._lines),
             places=tuple(self._places),
-            loaders=tuple(_typical(seen) for seen in self._loaders.values()),
+            loaders=tuple(typical_loader(seen) for seen in self._loaders.values()),
             first_step=self._first_step,
             calls=tuple(self.regions.calls),
             kept=tuple(sorted(self.regions.kept)),
@@ -237,16 +236,6 @@ class Clock:
             self._collection_began = _now_ns()
         elif hasattr(self._left, "ns"):
             self._left.ns += _now_ns() - self._collection_began
-
-
-def _typical(seen: list[Loader]) -> Loader:
-    """The loader with what its batches take: the median of this process's, without the first, which warms up.
-
-    What workers made is an average already, and the last one is of the most batches.
-    """
-    if seen[-1].workers:
-        return seen[-1]
-    return msgspec.structs.replace(seen[-1], batch_seconds=median(one.batch_seconds for one in seen[1:] or seen))
 
 
 def _between_host_and_gpu(args: Sequence[Any]) -> bool:

@@ -29,7 +29,7 @@ _BACKWARD = (
 )  # fmt: skip
 
 
-@formula(*_NAMES, *(f"{name}_" for name in sorted(_IN_PLACE_TOO)), *_BACKWARD)
+@formula(*_NAMES, *(f"{name}_" for name in sorted(_IN_PLACE_TOO)), *_BACKWARD, "_amp_update_scale_")
 def pointwise(operation: Operation) -> tuple[Kernel, ...]:
     return (streaming(operation),)
 
