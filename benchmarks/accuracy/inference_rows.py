@@ -31,7 +31,7 @@ EAGER_3090 = Table("nchw-pt240-cu124-rtx3090", "rtx 3090", "nchw", False)
 NHWC_3090 = Table("nhwc-pt240-cu124-rtx3090", "rtx 3090", "nhwc", False)
 NHWC_4090 = Table("nhwc-pt240-cu124-rtx4090", "rtx 4090", "nhwc", False)
 TABLES = (EAGER_4090, COMPILED_4090, EAGER_3090, NHWC_3090, NHWC_4090)
-SEED, COUNT = 291, 30
+SEED, COUNT = 291, 100
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def print_step(time: Time, console: Console) -> None:
 
 def figures(time: Time) -> Text:
     """`18.3 ms simulated (15.4 to 21.8 ms), 3,500 samples/s, MFU 38 %; at best 9.73 ms`."""
-    text = Text(fine_duration_text(time.step_seconds), "bold")
+    text = Text().append(fine_duration_text(time.step_seconds), "bold")
     low, high = fine_duration_text(time.low_seconds), fine_duration_text(time.high_seconds)
     text.append(f" simulated ({low} to {high})")
     if time.samples_per_second is not None:

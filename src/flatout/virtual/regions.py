@@ -66,7 +66,7 @@ class Regions:
         self.calls: list[Call] = []
         self.kept: set[int] = set()
         self._numbers: weakref.WeakKeyDictionary[Allocation, int] = weakref.WeakKeyDictionary()
-        self._count = 0
+        self._count = self._known = 0
         self._made: dict[int, weakref.ref[Allocation]] = {}
         self._written: dict[int, weakref.ref[Allocation]] = {}
         self._made_backward: dict[int, weakref.ref[Allocation]] = {}
@@ -130,8 +130,10 @@ class Regions:
     def written(self, tensors: Sequence[Any], *, backward: bool) -> None:
         """A region wrote into these; what is still there when it ends was somebody else's, or is for somebody else."""
         fresh = self._made_backward if backward else self._written
+        saved = torch.is_grad_enabled()
         for tensor, (number, _) in zip(tensors, self.pieces(tensors)):
-            if number >= 0:
+            # What is filled in where autograd follows lives on for the backward pass.
+            if number >= 0 and (backward or not saved or number < self._known):
                 fresh[number] = weakref.ref(allocation_of(tensor))
 
     def used_outside(self, tensors: Sequence[Any]) -> None:
@@ -154,6 +156,7 @@ class Regions:
     def _begin(self, region: Region, input_bytes: int) -> None:
         here.call = len(self.calls)
         here.began = _next_node_number()
+        self._known = self._count
         self.calls.append(
             Call(
                 region.number,

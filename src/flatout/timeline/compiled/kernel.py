@@ -23,12 +23,13 @@ class Kernel:
     `level` orders kernels: whoever reads what another makes has a higher one.
     """
 
-    __slots__ = ("again", "level", "makes", "node", "position", "reads", "rows", "total")
+    __slots__ = ("again", "inner", "level", "makes", "node", "position", "reads", "rows", "total")
 
     def __init__(self, node: Node, level: int) -> None:
         self.level = level
         self.total = node.total
         self.rows = node.rows
+        self.inner = node.inner
         self.node = node
         self.position = node.position
         self.reads: dict[Value, Pieces] = {}
@@ -46,7 +47,7 @@ class Kernel:
             return False
         if node.total != self.total and not (node.kind == "pointwise" and node.total == self.rows):
             return False
-        if node.rows and self.rows and node.rows != self.rows:
+        if node.rows and self.rows and (node.rows, node.inner) != (self.rows, self.inner):
             return False
         needs = any(value.kernel is self for value in reads)
         # Where neighbours are read, what was made in the same kernel is not there yet.
@@ -60,7 +61,8 @@ class Kernel:
         for value, pieces in reads.items():
             if value.kernel is not self:
                 self.reads.setdefault(value, {}).update(pieces)
-        self.rows = self.rows or node.rows
+        if node.rows and not self.rows:
+            self.rows, self.inner = node.rows, node.inner
         self.makes += node.makes
         for value in node.makes:
             value.kernel = self

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from flatout.timeline.compiled.kernel import Kernel
 
 Kind: TypeAlias = Literal["pointwise", "reduction", "window", "extern"]
-"""`pointwise` and `reduction` are loops that can be put into one another. `window` reads neighbours or rows by number,
-so what it reads has to be in memory. `extern` is a library's kernel."""
+"""`pointwise` and `reduction` are loops that can be put into one another. `window` reads neighbours, so what it reads has
+to be in memory. `extern` is a library's kernel."""
 
 Pieces: TypeAlias = dict[object, float]
 """Distinct parts of one value that are read, and the bytes of each."""
@@ -48,6 +48,7 @@ class Node:
         position: of its event on the tape.
         total: how many elements the loop runs over.
         rows: of a reduction: how many results it has; 0 for any other loop.
+        inner: of a reduction: whether it runs along the last dimension.
         reads: the values that it reads.
         makes: the values that it makes.
         repeatable: whether computing it twice gives the same, at the price of reading again.
@@ -57,15 +58,16 @@ class Node:
     """
 
     __slots__ = (
-        "alone", "call", "kind", "makes", "most_bytes", "operation", "position", "reads", "repeatable", "rows", "total",
+        "alone", "call", "inner", "kind", "makes", "most_bytes", "operation", "position", "reads", "repeatable", "rows", "total",
     )  # fmt: skip
 
-    def __init__(self, kind: Kind, call: int, position: int, total: int, rows: int = 0) -> None:
+    def __init__(self, kind: Kind, call: int, position: int, total: int, rows: int = 0, *, inner: bool = True) -> None:
         self.kind: Kind = kind
         self.call = call
         self.position = position
         self.total = total
         self.rows = rows
+        self.inner = inner
         self.reads: dict[Value, Pieces] = {}
         self.makes: list[Value] = []
         self.repeatable = kind == "pointwise"

@@ -62,7 +62,7 @@ class Reader:
         elif base.startswith("aten::_foreach_"):
             self._loop("pointwise", operation, inputs, outputs)
         elif len(known.kernels) == 1 and known.kernels[0].kind == "reduction":
-            self._reduction(inputs, outputs)
+            self._reduction(operation, inputs, outputs)
         elif len(known.kernels) == 1 and known.kernels[0].kind in _LOOPS:
             self._loop("pointwise", operation, inputs, outputs)
         elif known.kernels[0].kind in ("pooling", "pooling_backward"):
@@ -73,8 +73,8 @@ class Reader:
             self._extern(operation, inputs, outputs)
         return self._nodes
 
-    def _node(self, kind: Kind, total: int, rows: int = 0) -> Node:
-        node = Node(kind, self._call, self._position, total, rows)
+    def _node(self, kind: Kind, total: int, rows: int = 0, *, inner: bool = True) -> Node:
+        node = Node(kind, self._call, self._position, total, rows, inner=inner)
         self._nodes.append(node)
         return node
 
@@ -135,16 +135,20 @@ class Reader:
         self._make(node, outputs)
         self._write(node, _targets(operation, inputs))
 
-    def _reduction(self, inputs: list[Named], outputs: list[Named]) -> None:
+    def _reduction(self, operation: Operation, inputs: list[Named], outputs: list[Named]) -> None:
         total = max((tensor.count for tensor, _ in inputs), default=1)
-        node = self._node("reduction", total, max((tensor.count for tensor, _ in outputs), default=1))
+        rows = max((tensor.count for tensor, _ in outputs), default=1)
+        dims = operation.numbers(1)
+        last = len(inputs[0][0].shape) - 1 if inputs else 0
+        inner = rows == 1 or not dims or -1 in dims or last in dims
+        node = self._node("reduction", total, rows, inner=inner)
         self._read(node, inputs)
         self._make(node, outputs)
 
     def _picked(self, operation: Operation, inputs: list[Named], outputs: list[Named]) -> None:
         """Rows by number: of the table only what is picked is read."""
         total = max(tensor.count for tensor, _ in outputs)
-        node = self._node("window", total)
+        node = self._node("pointwise", total)
         node.most_bytes = float(sum(tensor.bytes for tensor, _ in outputs))
         self._read(node, inputs)
         self._make(node, outputs)
@@ -176,7 +180,7 @@ class Reader:
         training = operation.argument(5, True) is not False or operation.base.endswith("with_update")
         x = inputs[0]
         if training:
-            self._make_moments(x, x[0].shape[1], outputs[1:3])
+            self._make_moments(x, x[0].shape[1], outputs[1:3], inner=False)
             self._write(self._nodes[-1], _targets(operation, inputs) or inputs[3:5])
             self._finish([*inputs[:3], *outputs[1:3]], outputs[:1])
         else:
@@ -190,14 +194,14 @@ class Reader:
         self._finish([*inputs, self._sums(inputs, rows)], outputs[:1])
         if len(outputs) > 1:
             columns = x[0].shape[1] if groups else max(outputs[1][0].count, 1)
-            node = self._node("reduction", x[0].count, columns)
+            node = self._node("reduction", x[0].count, columns, inner=False)
             self._read(node, inputs)
             self._make(node, outputs[1:])
 
     def batch_norm_backward(self, operation: Operation, inputs: list[Named], outputs: list[Named]) -> None:
         """Two sums of each channel, which are the gradients of weight and bias, then a loop."""
         x = max(inputs, key=lambda named: named[0].count)
-        node = self._node("reduction", x[0].count, x[0].shape[1])
+        node = self._node("reduction", x[0].count, x[0].shape[1], inner=False)
         self._read(node, inputs)
         self._make(node, outputs[1:])
         self._finish([*inputs, *outputs[1:]], outputs[:1])
@@ -227,12 +231,12 @@ class Reader:
     def compared(self, operation: Operation, inputs: list[Named], outputs: list[Named]) -> None:
         """A loss over all elements."""
         if outputs and outputs[0][0].count < inputs[0][0].count:
-            self._reduction(inputs, outputs)
+            self._reduction(operation, inputs, outputs)
         else:
             self._finish(inputs, outputs)
 
-    def _make_moments(self, x: Named, rows: int, outputs: list[Named] | None = None) -> Named:
-        node = self._node("reduction", x[0].count, rows)
+    def _make_moments(self, x: Named, rows: int, outputs: list[Named] | None = None, *, inner: bool = True) -> Named:
+        node = self._node("reduction", x[0].count, rows, inner=inner)
         self._read(node, [x])
         if outputs:
             self._make(node, outputs)
