@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from flatout.timeline.compiled.kernel import Kernel
 
 Kind: TypeAlias = Literal["pointwise", "reduction", "window", "extern"]
-"""`pointwise` and `reduction` are loops that can be put into one another. `window` reads neighbours, so what it reads has
-to be in memory. `extern` is a library's kernel."""
+"""`pointwise` and `reduction` are loops that can be put into one another. `window` reads neighbours, so what it reads
+has to be in memory. `extern` is a library's kernel."""
 
 Pieces: TypeAlias = dict[object, float]
 """Distinct parts of one value that are read, and the bytes of each."""
@@ -58,7 +58,8 @@ class Node:
     """
 
     __slots__ = (
-        "alone", "call", "inner", "kind", "makes", "most_bytes", "operation", "position", "reads", "repeatable", "rows", "total",
+        "alone", "call", "inner", "kind", "makes", "most_bytes", "operation", "position", "reads", "repeatable", "rows",
+        "total",
     )  # fmt: skip
 
     def __init__(self, kind: Kind, call: int, position: int, total: int, rows: int = 0, *, inner: bool = True) -> None:

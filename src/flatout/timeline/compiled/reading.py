@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from flatout.costs import cost
+from flatout.costs import Cost, cost
 from flatout.recording.operation import Argument, Operation, TensorType
 from flatout.recording.tape import Inside, Piece
 from flatout.timeline.compiled.node import Kind, Node, Value
@@ -40,6 +40,7 @@ class Reader:
 
     def __init__(self) -> None:
         self._values: dict[int, Value] = {}
+        self._costs: dict[int, Cost] = {}
         self._nodes: list[Node] = []
         self._call = self._position = 0
         self.ends: dict[int, dict[int, Value]] = {}
@@ -52,7 +53,7 @@ class Reader:
         outputs = list(zip(operation.outputs, event.outputs))
         base = operation.base
         split = _SPLIT.get(base)
-        known = cost(operation)
+        known = self._cost(operation)
         if not known.kernels:
             return []
         if split is not None:
@@ -72,6 +73,12 @@ class Reader:
         else:
             self._extern(operation, inputs, outputs)
         return self._nodes
+
+    def _cost(self, operation: Operation) -> Cost:
+        found = self._costs.get(id(operation))
+        if found is None:
+            found = self._costs[id(operation)] = cost(operation)
+        return found
 
     def _node(self, kind: Kind, total: int, rows: int = 0, *, inner: bool = True) -> Node:
         node = Node(kind, self._call, self._position, total, rows, inner=inner)
@@ -124,9 +131,12 @@ class Reader:
         self._read(node, (named for named in inputs if id(named) not in skipped))
         self._make(node, outputs)
         self._write(node, targets)
-        node.repeatable = kind == "pointwise" and not _draws(operation)
+        node.repeatable = kind == "pointwise" and not self._draws(operation)
         parts = operation.argument(0)
         node.alone |= operation.base == "aten::cat" and isinstance(parts, tuple) and len(parts) > MOST_CONCATENATED
+
+    def _draws(self, operation: Operation) -> bool:
+        return any(kernel.kind == "random" for kernel in self._cost(operation).kernels)
 
     def _extern(self, operation: Operation, inputs: list[Named], outputs: list[Named]) -> None:
         node = self._node("extern", 0)
@@ -258,10 +268,6 @@ class Reader:
         node = self._node("pointwise", max((tensor.count for tensor, _ in outputs), default=0))
         self._read(node, inputs)
         self._make(node, outputs)
-
-
-def _draws(operation: Operation) -> bool:
-    return any(kernel.kind == "random" for kernel in cost(operation).kernels)
 
 
 def _targets(operation: Operation, inputs: list[Named]) -> list[Named]:
