@@ -119,3 +119,14 @@ def test_constants_mean_what_they_say() -> None:
     assert 0 < e.launch_seconds < 1e-5
     assert all(0 < share <= 1.05 for share in (*e.datapath.values(), *e.memory.values()))
     assert all(0 < share <= 1.2 for share in e.compute.values())
+
+
+def test_images_are_turned_around_for_tensor_cores_alone() -> None:
+    """A float32 convolution that may run as TF32: where there is no TF32, cuDNN does not prepare for it."""
+    image, weight = tensor((32, 64, 56, 56)), tensor((64, 64, 3, 3))
+    arguments = (image, weight, None, (1, 1), (1, 1), (1, 1), False, (0, 0), 1)
+    found = cost(Operation("aten::convolution", arguments, outputs=(image,), tf32=True))
+    turning = [kernel for kernel in found.kernels if kernel.for_tensor_cores]
+    assert len(turning) == 2
+    assert all(kernel_limits(kernel, find("v100")).seconds == 0 for kernel in turning)
+    assert all(kernel_limits(kernel, find("a100")).seconds > 0 for kernel in turning)

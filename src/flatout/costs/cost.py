@@ -32,6 +32,8 @@ class Kernel(msgspec.Struct, frozen=True):
     `kind` names the efficiency that it reaches (see `flatout.costs.efficiency`). Bytes are those that really move,
     passes over the same data counted as often as they are made, as long as no cache keeps them. `reused_bytes` is the
     part of `bytes_read` that the same kernel has read before: a cache that is large enough serves it.
+    `for_tensor_cores`: it only prepares data for the tensor cores of `datapath`, and is not launched on a GPU that has
+    none for it.
     """
 
     kind: str
@@ -43,6 +45,7 @@ class Kernel(msgspec.Struct, frozen=True):
     launches: int = 1
     reused_bytes: int = 0
     aligned: bool = True
+    for_tensor_cores: bool = False
 
     @property
     def bytes(self) -> int:

@@ -40,6 +40,8 @@ class Limits(NamedTuple):
 def kernel_limits(kernel: Kernel, gpu: GPU, efficiency: Efficiency | None = None) -> Limits:
     """The limits of one kernel on that GPU."""
     e = fitted() if efficiency is None else efficiency
+    if kernel.for_tensor_cores and engine(gpu, kernel.datapath).name != "tensor":
+        return Limits(0.0, 0.0, 0.0)
     compute = ideal_compute_seconds(kernel, gpu, e) / e.of_compute(kernel.kind)
     memory = ideal_memory_seconds(kernel, gpu, e) / e.of_memory(kernel.kind)
     return Limits(compute, memory, kernel.launches * e.launch_seconds)

@@ -87,7 +87,16 @@ class Geometry:
         """The kernels that turn tensors around for tensor cores, where they are not channels-last."""
         if self.nhwc or self.depthwise or self.datapath not in TENSOR_CORES:
             return ()
-        return tuple(Kernel("convolution_turn", bytes_read=t.bytes, bytes_written=t.bytes) for t in tensors)
+        return tuple(
+            Kernel(
+                "convolution_turn",
+                bytes_read=t.bytes,
+                bytes_written=t.bytes,
+                datapath=self.datapath,
+                for_tensor_cores=True,
+            )
+            for t in tensors
+        )
 
 
 @formula("convolution", "_convolution", "convolution_overrideable")
