@@ -12,6 +12,13 @@ Datapath: TypeAlias = Literal["fp16", "bf16", "fp8", "int8", "tf32", "fp32", "fp
 TENSOR_CORES: frozenset[Datapath] = frozenset(("fp16", "bf16", "fp8", "int8", "tf32", "fp64_tensor"))
 
 
+ALIGNMENT_BYTES = 16
+"""Tensor cores are fed 16 bytes at a time; rows that start elsewhere fall to slower kernels.
+
+Source: NVIDIA, Matrix Multiplication Background User's Guide, section on tensor core requirements.
+"""
+
+
 class Product(msgspec.Struct, frozen=True):
     """The matrix product inside a kernel: `batch` products of (rows x depth) and (depth x columns)."""
 
@@ -31,9 +38,9 @@ class Kernel(msgspec.Struct, frozen=True):
 
     `kind` names the efficiency that it reaches (see `flatout.costs.efficiency`). Bytes are those that really move,
     passes over the same data counted as often as they are made, as long as no cache keeps them. `reused_bytes` is the
-    part of `bytes_read` that the same kernel has read before: a cache that is large enough serves it.
-    `for_tensor_cores`: it only prepares data for the tensor cores of `datapath`, and is not launched on a GPU that has
-    none for it.
+    part of `bytes_read` that the same kernel has read before: a cache that is large enough serves it. All rows start on
+    multiples of `alignment_bytes`, a power of two up to 16. `for_tensor_cores`: it only prepares data for the tensor
+    cores of `datapath`, and is not launched on a GPU that has none for it.
     """
 
     kind: str
@@ -44,8 +51,13 @@ class Kernel(msgspec.Struct, frozen=True):
     product: Product | None = None
     launches: int = 1
     reused_bytes: int = 0
-    aligned: bool = True
+    alignment_bytes: int = ALIGNMENT_BYTES
     for_tensor_cores: bool = False
+
+    @property
+    def aligned(self) -> bool:
+        """Whether tensor cores get what they are fed in whole pieces."""
+        return self.alignment_bytes >= ALIGNMENT_BYTES
 
     @property
     def bytes(self) -> int:

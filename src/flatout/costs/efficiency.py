@@ -29,7 +29,8 @@ class Efficiency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         memory: by kind of kernel, share of the bandwidth of the memory; "other" for a kind that is not named.
         tile_half: side of a square tile, in elements, at which half the rate is reached, by `Engine`.
         prologue_depth: what starting and ending a tile costs, in steps of its inner loop.
-        unaligned: share of the rate that is left where rows do not start on 16 bytes.
+        unaligned: share of the rate that is left where rows start on 8 bytes and not on 16; its square where they start
+            on 4, its cube where they start on 2.
         cache_speed: bandwidth of the L2 cache, relative to that of the memory.
         energy: picojoules for each operation and each nanometre of the process, by `Engine`.
     """

@@ -9,9 +9,10 @@ For each kernel::
 
 from __future__ import annotations
 
+from math import log2
 from typing import Literal, NamedTuple, TypeAlias
 
-from flatout.costs.cost import Cost, Kernel
+from flatout.costs.cost import ALIGNMENT_BYTES, Cost, Kernel
 from flatout.costs.efficiency import Efficiency, fitted
 from flatout.costs.engine import engine, highest_rate, sustained_rate
 from flatout.costs.tiles import tiled_operations
@@ -59,7 +60,7 @@ def ideal_compute_seconds(kernel: Kernel, gpu: GPU, e: Efficiency) -> float:
             kernel.product, gpu.multiprocessors, e.tile_half[which.name], e.prologue_depth[which.name]
         )
     if not kernel.aligned and which.name == "tensor":
-        rate *= e.unaligned
+        rate *= e.unaligned ** log2(ALIGNMENT_BYTES / kernel.alignment_bytes)
     return operations / rate
 
 

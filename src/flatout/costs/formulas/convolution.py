@@ -12,10 +12,13 @@ from __future__ import annotations
 
 from math import prod
 
-from flatout.costs.cost import TENSOR_CORES, Kernel, Product
-from flatout.costs.formulas.shared import product_datapath
+from flatout.costs.cost import ALIGNMENT_BYTES, TENSOR_CORES, Kernel, Product
+from flatout.costs.formulas.shared import alignment_bytes, product_datapath
 from flatout.costs.table import formula
 from flatout.recording.operation import Operation, TensorType
+
+HALF_BYTES = 2
+"""Convolutions on tensor cores are in half precision, or in TF32, whose channels want the same multiples of 8."""
 
 MANY_GROUPS = 32
 """From that many groups on, with as many outputs as inputs and a multiple of 4 in each group, cuDNN's channels-last
@@ -80,8 +83,9 @@ class Geometry:
         if self.depthwise:
             return Kernel(self.kind, self.flops, read, written, "fp32")
         narrow = min(self.inputs, self.outputs) // self.groups
-        aligned = self.datapath not in TENSOR_CORES or narrow % 8 == 0
-        return Kernel(self.kind, self.flops, read, written, self.datapath, product, aligned=aligned)
+        whole = self.datapath not in TENSOR_CORES
+        alignment = ALIGNMENT_BYTES if whole else alignment_bytes(narrow * HALF_BYTES)
+        return Kernel(self.kind, self.flops, read, written, self.datapath, product, alignment_bytes=alignment)
 
     def turning(self, *tensors: TensorType) -> tuple[Kernel, ...]:
         """The kernels that turn tensors around for tensor cores, where they are not channels-last."""

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from flatout.costs.cost import Kernel, Product
-from flatout.costs.formulas.shared import product_datapath
+from flatout.costs.cost import ALIGNMENT_BYTES, Kernel, Product
+from flatout.costs.formulas.shared import alignment_bytes, product_datapath
 from flatout.costs.table import formula
 from flatout.recording.operation import Operation, TensorType
-
-ALIGNMENT_BYTES = 16
-"""Tensor cores are fed 16 bytes at a time; a dimension that is no multiple falls to slower kernels.
-
-Source: NVIDIA, Matrix Multiplication Background User's Guide, section on tensor core requirements.
-"""
 
 
 def product_kernel(
@@ -21,8 +15,8 @@ def product_kernel(
     batch = left.shape[0] if len(left.shape) == 3 else 1
     product = Product(batch, left.shape[-2], right.shape[-1], left.shape[-1])
     datapath = product_datapath(left.dtype, operation.tf32)
-    multiple = ALIGNMENT_BYTES // left.item_bytes
-    aligned = datapath == "fp32" or all(_leading(side) % multiple == 0 for side in (left, right))
+    sides = (left, right, *(output for output in operation.outputs if len(output.shape) >= 2))
+    alignment = min(alignment_bytes(_leading(side) * side.item_bytes) for side in sides)
     return Kernel(
         "matmul",
         product.flops,
@@ -30,7 +24,7 @@ def product_kernel(
         written_bytes,
         datapath,
         product,
-        aligned=aligned,
+        alignment_bytes=ALIGNMENT_BYTES if datapath == "fp32" else alignment,
     )
 
 

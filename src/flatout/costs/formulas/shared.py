@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from flatout.costs.cost import Datapath, Kernel
+from math import gcd
+
+from flatout.costs.cost import ALIGNMENT_BYTES, Datapath, Kernel
 from flatout.costs.table import read_bytes, tensors_of, written_bytes
 from flatout.recording.operation import Operation, TensorType
 
@@ -21,6 +23,11 @@ def product_datapath(dtype: str, tf32: bool) -> Datapath:
     if dtype == "float32":
         return "tf32" if tf32 else "fp32"
     return _DATAPATHS.get(dtype, "fp32")
+
+
+def alignment_bytes(distance_bytes: int) -> int:
+    """The largest power of two, up to 16 bytes, that divides the distance of rows; 16 where there is one row."""
+    return gcd(distance_bytes, ALIGNMENT_BYTES) if distance_bytes else ALIGNMENT_BYTES
 
 
 def order(tensor: TensorType) -> tuple[int, ...]:
