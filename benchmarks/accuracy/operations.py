@@ -35,6 +35,8 @@ from flatout.costs import Operation
 FOLDER = KEPT / "operations"
 UNLIMITED_BYTES = 1 << 50
 LIMIT_SECONDS = 900
+FRESH = (11, 40)
+"""Seed and number of models of a draw that no constant and no formula was ever chosen by: it is scored as it is."""
 
 
 class Step(msgspec.Struct):
@@ -126,8 +128,8 @@ def timm_jobs(count: int) -> list[tuple[str, list[str]]]:
     """The rows of all draws of timm's training table (see `timm_brackets`), at the batch that was measured."""
     import timm_brackets
 
-    drawn = timm_brackets.draws(timm_brackets.read())
-    rows = [row for seed, _ in timm_brackets.DRAWS for row in drawn[seed]][:count]
+    drawn = timm_brackets.draws(timm_brackets.read(), (*timm_brackets.DRAWS, FRESH))
+    rows = [row for of_seed in drawn.values() for row in of_seed][:count]
     return [("timm_step.py", timm_arguments(row)) for row in rows]
 
 
@@ -147,7 +149,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("set", choices=("timm", "language"))
     parser.add_argument("--timm-folder", type=Path, help="where timm 0.6.7 is")
-    parser.add_argument("--count", type=int, default=230, help="how many of timm's rows")
+    parser.add_argument("--count", type=int, default=270, help="how many of timm's rows")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     environment: dict[str, Any] = {}

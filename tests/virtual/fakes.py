@@ -57,6 +57,9 @@ class FakeRecording:
     def steps(self) -> list[Step]:
         return [Step(index, 100, 10 * index, GIB, PLACE) for index in range(self.step_count)]
 
+    def tape(self) -> None:
+        return None
+
     def waits(self) -> list[Wait]:
         return [Wait(PLACE, ".item()", 3, True, False)]
 
