@@ -19,7 +19,7 @@ import datetime
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,8 +63,8 @@ def _sample(
     return Sample(source, name, group, gpu, tuple(kernels.items()), seconds, lower)
 
 
-def timm_samples() -> list[Sample]:
-    """timm's training steps; the group is the half of the model's family."""
+def timm_samples(wanted: Sequence[tuple[int, int]] = timm_brackets.DRAWS) -> list[Sample]:
+    """timm's training steps of these draws; the group is the half of the model's family."""
     measured = {}
     for layout in timm_brackets.LAYOUTS:
         path = ORACLES / "timm" / f"benchmark-train-amp-{layout}-pt112-cu113-rtx3090.csv"
@@ -74,7 +74,7 @@ def timm_samples() -> list[Sample]:
     halves = timm_brackets.halves(model for _, model in measured)
     gpu = find("rtx 3090")
     samples = []
-    drawn = timm_brackets.draws(timm_brackets.read())
+    drawn = timm_brackets.draws(timm_brackets.read(), wanted)
     for row in (row for rows in drawn.values() for row in rows):
         step = operations.load("timm_step.py", operations.timm_arguments(row))
         if step is None:

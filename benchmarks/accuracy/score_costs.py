@@ -3,8 +3,8 @@
     python benchmarks/accuracy/score_costs.py [--json OUT]
 
 The operations come from `operations.py timm` (once). The constants were fitted on the fitting half; the scoring half
-has other families of models. The interval is `low..high` of a step whose host is never late: how often it holds the
-measured time, and how wide it is.
+has other families of models. A fresh draw (seed 11) has models that neither constants nor formulas were chosen by. The
+interval is `low..high` of a step whose host is never late: how often it holds the measured time, and how wide it is.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import operations
+import timm_brackets
 from fit_costs import Sample, timm_samples
 
 from flatout.costs import fitted, kernel_limits
@@ -52,10 +54,16 @@ def main() -> None:
     if not samples:
         raise SystemExit("no operations are kept; run operations.py timm first")
     halves = {half: score([s for s in samples if s.group == half]) for half in ("fitting", "scoring")}
+    known = {sample.name for sample in samples}
+    fresh = [s for s in timm_samples((*timm_brackets.DRAWS, operations.FRESH)) if s.name not in known]
+    for half in ("fitting", "scoring"):
+        rows = [sample for sample in fresh if sample.group == half]
+        if rows:
+            halves[f"fresh draw, {half} half"] = score(rows)
     for half, found in halves.items():
         beyond = len(found["beyond_a_factor_of_2"])
         print(
-            f"{half:8} {found['rows']:4} rows  median {found['median_error']:.1%}  mean {found['mean_error']:.1%}",
+            f"{half:24} {found['rows']:4} rows  median {found['median_error']:.1%}  mean {found['mean_error']:.1%}",
             end="",
         )
         print(f"  beyond 2x {beyond}  inside low..high {found['inside_interval']:.0%}", end="")
