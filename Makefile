@@ -60,6 +60,11 @@ test-oldest: .venv-oldest/.installed
 
 accuracy: .venv-vision/.installed .venv-vision/timm-0.6.7/.installed
 	.venv-vision/bin/python benchmarks/accuracy/run.py --timm-folder .venv-vision/timm-0.6.7 $(if $(ALL),--all)
+	.venv-vision/bin/python benchmarks/accuracy/traces.py
+	.venv-vision/bin/python benchmarks/accuracy/inference.py
+	.venv-vision/bin/python benchmarks/accuracy/gpt2.py
+	.venv-vision/bin/python benchmarks/accuracy/operations.py timm --timm-folder .venv-vision/timm-0.6.7
+	.venv-vision/bin/python benchmarks/accuracy/score_costs.py
 
 parity: .venv-parity/.installed
 	.venv-parity/bin/python benchmarks/parity/traps.py --json benchmarks/results/parity.json --page docs/loop-parity.md

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from scipy.optimize import minimize
 
 from flatout.costs.efficiency import Efficiency
 from flatout.costs.time import ideal_compute_seconds, ideal_memory_seconds
@@ -111,6 +110,8 @@ class Problem:
 
     def solve(self, start: np.ndarray | None = None) -> tuple[float, np.ndarray]:
         """The best logarithms for the shape that is set, and their loss."""
+        from scipy.optimize import minimize  # for fitting alone; scores need it not
+
         best = minimize(self.loss, self.prior if start is None else start, jac=True, method="L-BFGS-B")
         return float(best.fun), best.x
 
