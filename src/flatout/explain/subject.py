@@ -10,7 +10,7 @@ import msgspec
 from flatout.findings import Finding, Remedy, Saving, Severity
 from flatout.gpu import GPU
 from flatout.recording.schema import Place
-from flatout.recording.tape import Event, Tape
+from flatout.recording.tape import Event, Tape, operations_of
 from flatout.timeline import Host, Timeline, play
 
 WORTH_RATIO = 0.01
@@ -54,6 +54,10 @@ class Subject:
     def with_events(self, events: Iterable[Event]) -> Tape:
         """The tape with other events."""
         return msgspec.structs.replace(self.tape, events=tuple(events))
+
+    def issued(self) -> list[int]:
+        """The operations that the steps bring to the GPU, compiled or not, as positions in the tape's operations."""
+        return [number for event in self.tape.events for number in operations_of(event)]
 
     def place(self, number: int | None) -> Place | None:
         """A line of source, by its number on the tape."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from flatout.explain.rules import bfloat16_emulated, float32_products, launches, misaligned_products, optimizer_launches
 from flatout.explain.subject import Subject
 from flatout.recording.operation import Operation, tensor
-from flatout.recording.tape import Enter, Launch
+from flatout.recording.tape import Call, Enter, Inside, Launch
 from flatout.timeline import Host
 
 Make = Callable[..., Subject]
@@ -65,6 +66,14 @@ def test_bfloat16_where_tensor_cores_do_not_know_it(subject: Make) -> None:
 def test_half_precision_that_the_gpu_has_or_none_is_left_alone(subject: Make, gpu: str, dtype: str) -> None:
     one = subject(*[Launch(0)] * 4, operations=(product(4096, 4096, 4096, dtype),), gpu=gpu)
     assert list(bfloat16_emulated.find(one)) == []
+
+
+def test_products_in_compiled_regions_count_too(subject: Make) -> None:
+    one = subject(*[Launch(0)] * 4, gpu="a100")
+    inside = [Inside(0, 0, 0, ((0, 0), (1, 0)), ((2, 0),)) for _ in range(4)]
+    tape = msgspec.structs.replace(one.with_events(inside), calls=(Call(0),))
+    (finding,) = float32_products.find(Subject(tape, one.gpu, one.host))
+    assert finding.evidence["products_per_step"] == 4
 
 
 WEIGHT = tensor((256, 256))

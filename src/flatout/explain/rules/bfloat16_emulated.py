@@ -13,7 +13,6 @@ from flatout.costs import cost
 from flatout.explain.subject import Subject
 from flatout.findings import Finding, Remedy
 from flatout.recording.operation import Argument, Operation, TensorType
-from flatout.recording.tape import Launch
 
 _REMEDY = Remedy(
     text="float16 with torch.amp.GradScaler on this GPU; torch.cuda.is_bf16_supported(including_emulation=False) tells "
@@ -34,7 +33,7 @@ def find(subject: Subject) -> Iterator[Finding]:
     saving = subject.saving(msgspec.structs.replace(subject.tape, operations=operations))
     if saving is None:
         return
-    products = sum(isinstance(event, Launch) and event.operation in slow for event in subject.tape.events)
+    products = sum(number in slow for number in subject.issued())
     lines = [subject.tape.lines[number] for number in sorted(slow) if subject.tape.lines]
     yield subject.finding(
         "FO414",

@@ -10,7 +10,6 @@ from flatout.costs import cost
 from flatout.explain.subject import Subject
 from flatout.findings import Finding, Remedy
 from flatout.recording.operation import Operation
-from flatout.recording.tape import Launch
 
 _REMEDY = Remedy(
     text='torch.set_float32_matmul_precision("high"), and torch.backends.cudnn.allow_tf32 for convolutions; products '
@@ -33,7 +32,7 @@ def find(subject: Subject) -> Iterator[Finding]:
     saving = subject.saving(msgspec.structs.replace(subject.tape, operations=tuple(operations)))
     if saving is None:
         return
-    launches = [e.operation for e in subject.tape.events if isinstance(e, Launch) and e.operation in slow]
+    launches = [number for number in subject.issued() if number in slow]
     flops = {number: cost(subject.tape.operations[number]).flops for number in slow}
     by_line: dict[int | None, int] = {}
     for number in launches:

@@ -8,7 +8,6 @@ import msgspec
 
 from flatout.explain.subject import Subject
 from flatout.findings import Finding, Remedy, Saving
-from flatout.recording.tape import Launch
 
 _NOTABLE_RATIO = 0.2
 """Of a step: below that, a host that issues faster than any can would still change little."""
@@ -23,7 +22,7 @@ def find(subject: Subject) -> Iterator[Finding]:
     most = 0.0 if saving is None else saving.seconds_per_step or 0.0
     if saving is None or most < _NOTABLE_RATIO * subject.timeline.step_seconds:
         return
-    launches = [event for event in subject.tape.events if isinstance(event, Launch)]
+    launches = subject.issued()
     kernels_us = subject.timeline.kernels_seconds * subject.tape.steps / max(1, len(launches)) * 1e6
     yield subject.finding(
         "FO609",

@@ -10,7 +10,6 @@ from flatout.costs import cost
 from flatout.explain.subject import Subject
 from flatout.findings import Finding, Remedy
 from flatout.recording.operation import Argument, Operation, TensorType, contiguous_strides
-from flatout.recording.tape import Launch
 
 _MULTIPLE = 8
 """Elements of two bytes in 16 bytes. Source: NVIDIA, Matrix Multiplication Background User's Guide, section 3.1."""
@@ -30,7 +29,7 @@ def find(subject: Subject) -> Iterator[Finding]:
         saving = subject.saving(msgspec.structs.replace(subject.tape, operations=tuple(operations)))
         if saving is None:
             continue
-        launches = sum(isinstance(e, Launch) and e.operation in numbers for e in subject.tape.events)
+        launches = sum(number in numbers for number in subject.issued())
         lines = [subject.tape.lines[number] for number in sorted(numbers) if subject.tape.lines]
         yield subject.finding(
             "FO606",
