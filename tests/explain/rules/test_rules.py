@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from flatout.explain.rules import bfloat16_emulated, float32_products, launches, misaligned_products, optimizer_launches
 from flatout.explain.subject import Subject
 from flatout.recording.operation import Operation, tensor
-from flatout.recording.tape import Enter, Launch
+from flatout.recording.tape import Call, Enter, Inside, Launch, Replay
 from flatout.timeline import Host
 
 Make = Callable[..., Subject]
@@ -27,6 +28,31 @@ def test_float32_products_are_told_where_there_are_tensor_cores_for_them(subject
     assert finding.saving is not None
     assert finding.saving.seconds_per_step is not None
     assert finding.saving.seconds_per_step > 0.5 * one.timeline.step_seconds
+
+
+def inside(count: int) -> tuple[Inside, ...]:
+    return tuple(Inside(0, 0, 0, ((1, 0), (2, 0)), ((3 + number, 0),)) for number in range(count))
+
+
+def test_products_of_a_compiled_region_are_counted_too(subject: Make) -> None:
+    one = subject(*inside(4), gpu="a100")
+    tape = msgspec.structs.replace(one.tape, calls=(Call(0),))
+    (finding,) = float32_products.find(Subject(tape, one.gpu, one.host))
+    assert finding.evidence["products_per_step"] == 4
+    assert finding.line == 1
+
+
+def test_products_of_a_captured_graph_are_counted_too(subject: Make) -> None:
+    (finding,) = float32_products.find(subject(Replay((0, 0, 0)), gpu="a100"))
+    assert finding.evidence["products_per_step"] == 3
+
+
+def test_the_line_is_one_of_the_forward_pass(subject: Make) -> None:
+    large, larger = product(4096, 4096, 4096), product(8192, 4096, 4096)
+    one = subject(Launch(0), Enter("backward"), Launch(1), operations=(large, larger), gpu="a100")
+    tape = msgspec.structs.replace(one.tape, lines=(2, 5))
+    (finding,) = float32_products.find(Subject(tape, one.gpu, one.host))
+    assert finding.line == 3
 
 
 @pytest.mark.parametrize("gpu", ["v100", "t4"])
