@@ -137,9 +137,9 @@ def test_a_healthy_step_has_no_findings(subject: Make) -> None:
     one = subject(
         Fetch(0, 1),
         Transfer("to_gpu", 10_000_000, pinned=True, blocking=False, stream=1, place=1),
-        *LONG,
+        *[Launch(2)] * 9,
         Enter("backward"),
-        *LONG,
+        *[Launch(2)] * 9,
         loaders=(Loader(5e-3, workers=2),),
     )
     assert findings(one.tape, one.gpu, one.host) == []
