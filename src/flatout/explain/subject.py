@@ -8,6 +8,7 @@ from functools import cached_property
 import msgspec
 
 from flatout.costs import cost, operation_seconds
+from flatout.explain.names import NAMES
 from flatout.findings import Finding, Remedy, Saving, Severity
 from flatout.gpu import GPU
 from flatout.recording.operation import Operation
@@ -125,7 +126,6 @@ class Subject:
     def finding(
         self,
         code: str,
-        name: str,
         message: str,
         saving: Saving,
         remedy: Remedy,
@@ -136,7 +136,7 @@ class Subject:
         line = 0 if place is None else place.line
         return Finding(
             code=code,
-            name=name,
+            name=NAMES[code],
             severity=self._severity(saving),
             message=message,
             file="" if place is None else place.file,

@@ -81,6 +81,27 @@ def test_a_vocabulary_that_is_no_multiple_of_8(subject: Make) -> None:
     assert "50264" in finding.remedy.text
 
 
+def test_four_numbers_of_32_bits_are_16_bytes(subject: Make) -> None:
+    fits = product(8192, 50260, 768, tf32=True)
+    assert list(misaligned_products.find(subject(Launch(0), operations=(fits,), gpu="a100"))) == []
+    one = subject(Launch(0), operations=(product(8192, 50257, 768, tf32=True),), gpu="a100")
+    (finding,) = misaligned_products.find(one)
+    assert finding.evidence["width_proposed"] == 50260
+
+
+def test_a_width_is_told_at_the_line_that_makes_it(subject: Make) -> None:
+    """Forward only the result is that wide, and its product is as fast as any."""
+    rows, columns = tensor((8192, 768), "bfloat16"), tensor((768, 50257), "bfloat16", (1, 768))
+    wide = tensor((8192, 50257), "bfloat16")
+    forward = Operation("aten::mm", (rows, columns), outputs=(wide,))
+    words = tensor((50257, 768), "bfloat16")
+    backward = Operation("aten::mm", (wide, words), outputs=(rows,))
+    one = subject(Launch(0), Enter("backward"), Launch(1), operations=(forward, backward), gpu="a100")
+    tape = msgspec.structs.replace(one.tape, lines=(2, 5))
+    (finding,) = misaligned_products.find(Subject(tape, one.gpu, one.host))
+    assert (finding.evidence["products_per_step"], finding.line) == (1, 3)
+
+
 def test_an_aligned_vocabulary_is_left_alone(subject: Make) -> None:
     one = subject(Launch(0), operations=(product(8192, 50304, 768, "bfloat16"),), gpu="a100")
     assert list(misaligned_products.find(one)) == []

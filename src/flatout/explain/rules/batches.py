@@ -31,7 +31,6 @@ def find(subject: Subject) -> Iterator[Finding]:
         has = f"{loader.workers} workers" if loader.workers else "no workers"
         yield subject.finding(
             "FO309" if loader.workers else "FO304",
-            "too-few-workers" if loader.workers else "batches-made-without-workers",
             f"the GPU waits for batches: each takes {loader.batch_seconds * 1e3:.3g} ms to make, by {has}",
             saving,
             Remedy(text=f"num_workers={workers}", speedup="loader-workers"),

@@ -35,7 +35,6 @@ def find(subject: Subject) -> Iterator[Finding]:
     per_step = subject.per_step(slow)
     yield subject.finding(
         "FO414",
-        "bfloat16-without-tensor-cores",
         f"{per_step:g} products a step run in bfloat16, which this GPU's tensor cores do not know",
         saving,
         _REMEDY,

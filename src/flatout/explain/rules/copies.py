@@ -50,7 +50,6 @@ def find(subject: Subject) -> Iterator[Finding]:
         size_bytes = sum(copy.size_bytes for copy in copies) / subject.tape.steps
         yield subject.finding(
             "FO205" if pinned else "FO203",
-            "blocking-copy-from-pinned" if pinned else "copy-from-pageable-memory",
             f"{size_bytes / 1e6:.3g} MB a step are copied to the GPU from {kind} memory, and the host waits for it",
             saving,
             remedy,

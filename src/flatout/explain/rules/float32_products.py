@@ -32,7 +32,6 @@ def find(subject: Subject) -> Iterator[Finding]:
     flops = sum(cost(subject.tape.operations[number]).flops for number, _ in subject.issued if number in slow)
     yield subject.finding(
         "FO413",
-        "float32-products-off-tensor-cores",
         f"{per_step:g} products and convolutions a step run in float32 on ordinary cores",
         saving,
         _REMEDY,

@@ -44,7 +44,6 @@ def find(subject: Subject) -> Iterator[Finding]:
     per_step = subject.per_step(wide)
     yield subject.finding(
         "FO415",
-        "products-in-32-bits",
         f"{per_step:g} products and convolutions a step take 32 bits, and this GPU has tensor cores for {dtype}",
         saving,
         _BFLOAT16 if dtype == "bfloat16" else _FLOAT16,

@@ -29,11 +29,7 @@ _TOGETHER = Remedy(
     text="keep values on the GPU and read them rarely; copy batches from pinned memory with non_blocking=True",
     speedup="defer-logging",
 )
-_KINDS = {
-    "FO101": ("host-waits-for-gpu", _READ),
-    "FO103": ("synchronize-every-step", _SYNCHRONIZE),
-    "FO104": ("shape-depends-on-values", _SHAPE),
-}
+_REMEDIES = {"FO101": _READ, "FO103": _SYNCHRONIZE, "FO104": _SHAPE}
 _COPY = "copy"
 
 
@@ -98,10 +94,11 @@ def _freed(subject: Subject, keys: Collection[Key]) -> Iterator[Event]:
 
 def _alone(subject: Subject, key: Key, saving: Saving, count: int) -> Finding:
     code, where = key
-    name, remedy = _KINDS[code]
     times = count / subject.tape.steps
     message = f"the host waits for the GPU here {_times(times)} a step"
-    return subject.finding(code, name, message, saving, remedy, subject.place(where), _evidence(subject, [key], times))
+    return subject.finding(
+        code, message, saving, _REMEDIES[code], subject.place(where), _evidence(subject, [key], times)
+    )
 
 
 def _together(subject: Subject, keys: list[Key], saving: Saving, count: int, *, none_alone: bool) -> Finding:
@@ -110,7 +107,7 @@ def _together(subject: Subject, keys: list[Key], saving: Saving, count: int, *, 
     message = f"the host waits for the GPU at {len(keys)} places, {_times(times)} a step: "
     message += "none alone costs, all do" if none_alone else "all of them cost more than any alone"
     where = next(place for code, place in keys if code != _COPY)
-    return subject.finding("FO101", _KINDS["FO101"][0], message, saving, _TOGETHER, subject.place(where), lines)
+    return subject.finding("FO101", message, saving, _TOGETHER, subject.place(where), lines)
 
 
 def _evidence(subject: Subject, keys: list[Key], times: float) -> dict[str, object]:

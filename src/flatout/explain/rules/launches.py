@@ -31,7 +31,6 @@ def find(subject: Subject) -> Iterator[Finding]:
     kernels_us = subject.timeline.kernels_seconds / per_step * 1e6
     yield subject.finding(
         "FO609",
-        "launch-bound",
         f"{per_step:,.0f} operations a step, {kernels_us:.3g} us of the GPU each on average: "
         "it waits for the host to issue them",
         Saving(seconds_per_step=most, low=0.0, high=most),

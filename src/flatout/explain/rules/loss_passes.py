@@ -43,7 +43,6 @@ def find(subject: Subject) -> Iterator[Finding]:
     shape = next(one.operation.tensor(0).shape for one in steps if one.position in taken and one.name == "_log_softmax")
     yield subject.finding(
         "FO611",
-        "loss-in-many-passes",
         f"the loss over {shape[1]:,} classes takes {kernels:g} kernels a step, most of which go over all logits",
         saving,
         _REMEDY,

@@ -49,13 +49,11 @@ def find(subject: Subject) -> Iterator[Finding]:
         per_step = gathered.single / subject.tape.steps
         message = f"the optimizer issues {per_step:,.0f} small operations a step, one after another for each parameter"
         evidence: dict[str, object] = {"operations_per_step": per_step}
-        yield subject.finding("FO605", "optimizer-one-by-one", message, saving, remedy, place, evidence)
+        yield subject.finding("FO605", message, saving, remedy, place, evidence)
     else:
         per_step = passes / subject.tape.steps
         message = f"the optimizer passes over all parameters and their state {per_step:g} times a step, not once"
-        yield subject.finding(
-            "FO610", "optimizer-not-fused", message, saving, remedy, place, {"passes_per_step": per_step}
-        )
+        yield subject.finding("FO610", message, saving, remedy, place, {"passes_per_step": per_step})
 
 
 class _Gathered:
