@@ -90,7 +90,6 @@ def test_four_numbers_of_32_bits_are_16_bytes(subject: Make) -> None:
 
 
 def test_a_width_is_told_at_the_line_that_makes_it(subject: Make) -> None:
-    """Forward only the result is that wide, and its product is as fast as any."""
     rows, columns = tensor((8192, 768), "bfloat16"), tensor((768, 50257), "bfloat16", (1, 768))
     wide = tensor((8192, 50257), "bfloat16")
     forward = Operation("aten::mm", (rows, columns), outputs=(wide,))
@@ -99,7 +98,14 @@ def test_a_width_is_told_at_the_line_that_makes_it(subject: Make) -> None:
     one = subject(Launch(0), Enter("backward"), Launch(1), operations=(forward, backward), gpu="a100")
     tape = msgspec.structs.replace(one.tape, lines=(2, 5))
     (finding,) = misaligned_products.find(Subject(tape, one.gpu, one.host))
-    assert (finding.evidence["products_per_step"], finding.line) == (1, 3)
+    assert (finding.evidence["products_per_step"], finding.line) == (2, 3)
+
+
+def test_channels_of_images_are_no_widths_of_a_product(subject: Make) -> None:
+    images, filters = tensor((64, 20, 14, 14), "float16"), tensor((20, 20, 3, 3), "float16")
+    arguments = (images, filters, None, (1, 1), (1, 1), (1, 1), False, (0, 0), 1)
+    layer = Operation("aten::convolution", arguments, outputs=(images,))
+    assert list(misaligned_products.find(subject(*[Launch(0)] * 9, operations=(layer,), gpu="a100"))) == []
 
 
 def test_an_aligned_vocabulary_is_left_alone(subject: Make) -> None:

@@ -7,13 +7,10 @@ from collections.abc import Iterator
 import msgspec
 
 from flatout.costs import cost
+from flatout.costs.cost import ALIGNMENT_BYTES
 from flatout.explain.subject import Subject
 from flatout.findings import Finding, Remedy
 from flatout.recording.operation import Argument, Operation, TensorType, contiguous_strides
-
-_WORD_BYTES = 16
-"""What tensor cores are fed with at a time. Source: NVIDIA, Matrix Multiplication Background User's Guide, section
-3.1."""
 
 
 def find(subject: Subject) -> Iterator[Finding]:
@@ -40,18 +37,18 @@ def find(subject: Subject) -> Iterator[Finding]:
 
 def _widths_off(operation: Operation) -> set[tuple[int, int]]:
     """The sides that are off, with what they should be a multiple of."""
-    if all(kernel.aligned for kernel in cost(operation).kernels):
+    if all(kernel.aligned or kernel.kind != "matmul" for kernel in cost(operation).kernels):
         return set()
     found = set()
     for one in (*operation.inputs(), *operation.outputs):
-        multiple = max(1, _WORD_BYTES // one.item_bytes)
+        multiple = max(1, ALIGNMENT_BYTES // one.item_bytes)
         if len(one.shape) >= 2:
             found |= {(n, multiple) for n in one.shape[-2:] if n > multiple and n % multiple}
     return found
 
 
 def _having(subject: Subject, width: int) -> set[int]:
-    """Products with that side, the aligned ones too: forward it may be the result that has it."""
+    """Products with that side, the aligned ones too."""
     return {
         number
         for number, operation in enumerate(subject.tape.operations)
