@@ -14,7 +14,7 @@ from flatout.gpu import GPU
 from flatout.recording.operation import Operation
 from flatout.recording.schema import Phase, Place
 from flatout.recording.tape import Enter, Event, Tape, operations_of
-from flatout.timeline import Host, Timeline, play
+from flatout.timeline import Host, Prices, Timeline, play, step_seconds
 from flatout.timeline.uncertainty import HOST_UNCERTAINTY, KERNELS_UNCERTAINTY
 
 WORTH_RATIO = 0.01
@@ -37,7 +37,7 @@ class Subject:
         self.tape = tape
         self.gpu = gpu
         self.host = host
-        self._before: dict[tuple[float, float], float] = {}
+        self._prices: dict[float, Prices] = {}
 
     @cached_property
     def timeline(self) -> Timeline:
@@ -51,7 +51,7 @@ class Subject:
 
     def saved_seconds(self, changed: Tape, host: Host | None = None) -> float:
         """By how much a step of `changed` is shorter, if all is as it is taken to be."""
-        return self.timeline.step_seconds - play(changed, self.gpu, host or self.host).step_seconds
+        return self.timeline.step_seconds - self._played(changed, host or self.host, 1.0)
 
     def saving(self, changed: Tape, host: Host | None = None) -> Saving | None:
         """What a step of `changed` saves; None where that is not worth a word.
@@ -63,18 +63,17 @@ class Subject:
         if saved < self.worth_seconds:
             return None
         others = [
-            self._step_seconds(kernels, scale)
-            - play(changed, self.gpu, _scaled(host or self.host, scale), slower=kernels).step_seconds
-            for kernels, scale in _OTHERWISE
+            before - self._played(changed, _scaled(host or self.host, scale), kernels)
+            for (kernels, scale), before in zip(_OTHERWISE, self._otherwise)
         ]
         return Saving(seconds_per_step=saved, low=max(0.0, min(saved, *others)), high=max(saved, *others))
 
-    def _step_seconds(self, kernels: float, scale: float) -> float:
-        known = self._before.get((kernels, scale))
-        if known is None:
-            known = play(self.tape, self.gpu, _scaled(self.host, scale), slower=kernels).step_seconds
-            self._before[kernels, scale] = known
-        return known
+    @cached_property
+    def _otherwise(self) -> tuple[float, ...]:
+        return tuple(self._played(self.tape, _scaled(self.host, scale), kernels) for kernels, scale in _OTHERWISE)
+
+    def _played(self, tape: Tape, host: Host, kernels: float) -> float:
+        return step_seconds(tape, host, self._prices.setdefault(kernels, Prices(self.gpu, slower=kernels)))
 
     def with_events(self, events: Iterable[Event]) -> Tape:
         """The tape with other events."""
