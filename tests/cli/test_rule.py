@@ -47,3 +47,9 @@ def test_all(capsys: pytest.CaptureFixture[str]) -> None:
 def test_wrong_usage(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(line.split()) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["FO413", "fo413", "float32-products-off-tensor-cores"])
+def test_a_rule_that_only_sees_a_run_has_a_page_too(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["rule", name]) == 0
+    assert capsys.readouterr().out.startswith("# FO413 float32-products-off-tensor-cores\n")

@@ -14,6 +14,11 @@ from flatout.recording.tape import Event, Loader, Tape
 from flatout.timeline import Host
 
 PRODUCT = Operation("aten::mm", (tensor((4096, 4096)), tensor((4096, 4096))), outputs=(tensor((4096, 4096)),))
+HALF = Operation(
+    "aten::mm",
+    (tensor((4096, 4096), "float16"), tensor((4096, 4096), "float16")),
+    outputs=(tensor((4096, 4096), "float16"),),
+)
 SMALL = Operation("aten::relu", (tensor((16,)),), outputs=(tensor((16,)),))
 PLACES = tuple(Place("train.py", line) for line in range(1, 9))
 
@@ -22,12 +27,15 @@ Make = Callable[..., Subject]
 
 @pytest.fixture
 def subject() -> Make:
-    """`subject(*events, loaders=(), operations=..., gpu="v100")`: operation 0 takes the GPU 10 ms, operation 1 none."""
+    """`subject(*events, loaders=(), operations=..., gpu="v100")`: operation 0 takes the GPU 10 ms, operation 1 none.
+
+    Operation 2 is as operation 0, on tensor cores.
+    """
 
     def make(
         *events: Event,
         loaders: tuple[Loader, ...] = (),
-        operations: tuple[Operation, ...] = (PRODUCT, SMALL),
+        operations: tuple[Operation, ...] = (PRODUCT, SMALL, HALF),
         gpu: str = "v100",
         host: Host | None = None,
     ) -> Subject:

@@ -51,6 +51,34 @@ def test_a_removed_wait_that_only_moves_to_the_next_one(subject: Make) -> None:
     assert "none alone" in finding.message
 
 
+def test_a_read_and_a_copy_that_hide_each_other(subject: Make) -> None:
+    """The next batch is copied right after the loss was read: either makes the host wait for the GPU."""
+    copy = Transfer("to_gpu", 4096, pinned=False, blocking=True, place=2)
+    one = subject(*LONG, READ, copy, Work(20e-3))
+    (finding,) = host_waits.find(one)
+    assert finding.evidence["lines"] == ["train.py:4", "train.py:3"]
+    assert (finding.code, finding.line) == ("FO101", 4)
+    assert finding.saving is not None
+    assert finding.saving.seconds_per_step == pytest.approx(20e-3, rel=0.1)
+    assert list(copies.find(one)) == []
+
+
+def test_of_lines_that_save_together_only_those_that_it_takes_are_told(subject: Make) -> None:
+    """Two reads right after another, and one that finds the GPU idle anyway."""
+    idle, other = Wait(0, "read one value", 5), Wait(0, "read one value", 4)
+    one = subject(idle, *LONG, READ, other, Work(20e-3), Launch(0), Work(20e-3))
+    (finding,) = host_waits.find(one)
+    assert finding.evidence["lines"] == ["train.py:4", "train.py:5"]
+    after = play(one.with_events(e for e in one.tape.events if e not in (READ, other)), one.gpu, one.host)
+    assert finding.saving is not None
+    assert finding.saving.seconds_per_step == pytest.approx(one.timeline.step_seconds - after.step_seconds)
+
+
+def test_blocking_copies_alone_are_no_reads(subject: Make) -> None:
+    copy = Transfer("to_gpu", 100_000_000, pinned=False, blocking=True, place=2)
+    assert list(host_waits.find(subject(copy, copy, *LONG))) == []
+
+
 def test_pinning_that_gains_nothing(subject: Make) -> None:
     """The copy is small beside the kernels, and the host has nothing else to do anyway."""
     copy = Transfer("to_gpu", 200_000, pinned=False, blocking=True, place=2)
@@ -63,6 +91,22 @@ def test_a_large_pageable_copy_is_worth_a_word(subject: Make) -> None:
     assert (finding.code, finding.line) == ("FO203", 3)
     assert finding.saving is not None
     assert finding.saving.seconds_per_step == pytest.approx(100e6 / 6e9, rel=0.1)
+
+
+def test_a_copy_that_only_the_host_waits_for_needs_no_stream_of_its_own(subject: Make) -> None:
+    """The copy is short, and the host has work to do: the flag is enough."""
+    copy = Transfer("to_gpu", 1_000_000, pinned=True, blocking=True, place=2)
+    (finding,) = copies.find(subject(*LONG, copy, Work(20e-3)))
+    assert finding.code == "FO205"
+    assert finding.remedy is not None
+    assert finding.remedy.speedup == "pinned-copies"
+
+
+def test_a_long_copy_is_made_ahead(subject: Make) -> None:
+    copy = Transfer("to_gpu", 100_000_000, pinned=True, blocking=True, place=2)
+    (finding,) = copies.find(subject(copy, *LONG))
+    assert finding.remedy is not None
+    assert finding.remedy.speedup == "copy-ahead"
 
 
 def test_workers_on_data_in_memory_would_lose(subject: Make) -> None:
@@ -93,9 +137,9 @@ def test_a_healthy_step_has_no_findings(subject: Make) -> None:
     one = subject(
         Fetch(0, 1),
         Transfer("to_gpu", 10_000_000, pinned=True, blocking=False, stream=1, place=1),
-        *LONG,
+        *[Launch(2)] * 9,
         Enter("backward"),
-        *LONG,
+        *[Launch(2)] * 9,
         loaders=(Loader(5e-3, workers=2),),
     )
     assert findings(one.tape, one.gpu, one.host) == []

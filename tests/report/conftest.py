@@ -215,7 +215,7 @@ def finding_of(code: str, seconds: float, low: float, line: int = 8) -> Finding:
     return Finding(
         code=code, name="host-waits-for-gpu", severity="high", message="the host waits for the GPU here once a step",
         file="train.py" if line else "", line=line, column=1, end_line=line, end_column=1,
-        saving=Saving(seconds_per_step=seconds, low=low, high=seconds * 1.2),
+        saving=Saving(seconds_per_step=seconds, low=low, high=seconds * 1.2 if low else seconds),
         remedy=Remedy(text="keep the value on the GPU and read it rarely, or log it with loop.log"),
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ import pytest
 from flatout.gpu import find
 from flatout.recording.operation import Operation, tensor
 from flatout.recording.tape import WHOLE_GPU, Event, Follow, Launch, Record, Tape, Transfer, Wait, Work
-from flatout.timeline import Host, play
+from flatout.timeline import Host, Prices, play
 from flatout.timeline.bus import bus_bytes_per_second
 from flatout.timeline.player import Player
 
@@ -16,7 +16,7 @@ HOST = Host(forward_seconds=10e-6, kernel_seconds=3e-6, wait_seconds=5e-6, pagea
 PRODUCT = Operation("aten::mm", (tensor((4096, 4096)), tensor((4096, 4096))), outputs=(tensor((4096, 4096)),))
 SMALL = Operation("aten::relu", (tensor((16,)),), outputs=(tensor((16,)),))
 VIEW = Operation("aten::view", (tensor((16,)),), outputs=(tensor((16,)),))
-LONG = Player(Tape((), operations=(PRODUCT,)), GPU, HOST).prices[0].seconds
+LONG = Player(Tape((), operations=(PRODUCT,)), HOST, Prices(GPU)).prices[0].seconds
 
 
 def tape(*events: Event) -> Tape:
@@ -36,7 +36,7 @@ def test_a_slow_host_hides_the_gpu() -> None:
 
 
 def test_views_launch_nothing() -> None:
-    player = Player(tape(Launch(2)), GPU, HOST)
+    player = Player(tape(Launch(2)), HOST, Prices(GPU))
     player.play()
     assert not player.gpu_spans
     assert 0 < player.now < 10e-6
@@ -62,14 +62,14 @@ def test_a_second_wait_in_a_row_costs_only_its_call() -> None:
 
 
 def test_the_queue_holds_only_so_many_launches() -> None:
-    player = Player(tape(*[Launch(0)] * 10), GPU, Host(queue_launches=4))
+    player = Player(tape(*[Launch(0)] * 10), Host(queue_launches=4), Prices(GPU))
     player.play()
     assert player.now == pytest.approx(5 * LONG, rel=0.05)  # the tenth waits until the sixth has begun
 
 
 @pytest.mark.parametrize(("pinned", "blocking"), [(True, True), (False, True), (False, False)])
 def test_copies_that_hold_the_host_up(pinned: bool, blocking: bool) -> None:
-    player = Player(tape(Launch(0), Transfer("to_gpu", 10**8, pinned, blocking)), GPU, HOST)
+    player = Player(tape(Launch(0), Transfer("to_gpu", 10**8, pinned, blocking)), HOST, Prices(GPU))
     player.play()
     rate = bus_bytes_per_second(GPU) * HOST.pinned_ratio if pinned else 5e9
     assert player.now == pytest.approx(10e-6 + LONG + 1e8 / rate + 5e-6, rel=0.01)
@@ -86,7 +86,7 @@ def test_a_pinned_copy_on_a_side_stream_is_hidden_by_kernels() -> None:
 
 
 def test_a_stream_follows_an_event_of_another() -> None:
-    player = Player(tape(Launch(0, 0), Record(7, 0), Follow(7, 1), Launch(0, 1)), GPU, HOST)
+    player = Player(tape(Launch(0, 0), Record(7, 0), Follow(7, 1), Launch(0, 1)), HOST, Prices(GPU))
     player.play()
     first, second = player.gpu_spans
     assert second.start == pytest.approx(first.end)

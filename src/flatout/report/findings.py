@@ -44,7 +44,7 @@ def _saving(finding: Finding) -> str:
     saving = finding.saving
     assert saving is not None
     seconds = saving.seconds_per_step or 0.0
-    if not saving.low:
+    least, most = saving.low or 0.0, seconds if saving.high is None else saving.high
+    if not least and most == seconds:
         return f"saves at most {fine_duration_text(seconds)} a step"
-    low, high = fine_duration_text(saving.low), fine_duration_text(saving.high or seconds)
-    return f"saves {fine_duration_text(seconds)} a step ({low} to {high})"
+    return f"saves {fine_duration_text(seconds)} a step ({fine_duration_text(least)} to {fine_duration_text(most)})"

@@ -74,6 +74,25 @@ class Price:
         return self
 
 
+class Prices:
+    """What operations take on one GPU, each worked out once however many tapes have it."""
+
+    def __init__(self, gpu: GPU, efficiency: Efficiency | None = None, slower: float = 1.0) -> None:
+        self.gpu = gpu
+        self._efficiency = efficiency
+        self._slower = slower
+        # By identity: an operation over lists of parameters is long, and the same object on tape after tape.
+        self._known: dict[int, tuple[Operation, Price]] = {}
+
+    def of(self, operation: Operation) -> Price:
+        """The price of an operation."""
+        known = self._known.get(id(operation))
+        if known is None:
+            known = operation, Price(operation, self.gpu, self._efficiency, self._slower)
+            self._known[id(operation)] = known
+        return known[1]
+
+
 class Player:
     """The state of both lanes while a tape is played, again and again.
 
@@ -83,16 +102,14 @@ class Player:
         prices: what each operation of the tape takes.
     """
 
-    def __init__(
-        self, tape: Tape, gpu: GPU, host: Host, efficiency: Efficiency | None = None, slower: float = 1.0
-    ) -> None:
+    def __init__(self, tape: Tape, host: Host, prices: Prices) -> None:
         self.tape = tape
         self.host = host
         self.now = 0.0
-        self.prices = [Price(operation, gpu, efficiency, slower) for operation in tape.operations]
+        self.prices = [prices.of(operation) for operation in tape.operations]
         self.host_spans: list[Span] = []
         self.gpu_spans: list[Span] = []
-        self._bus = bus_bytes_per_second(gpu)
+        self._bus = bus_bytes_per_second(prices.gpu)
         self._free: dict[int, float] = {0: 0.0}
         self._engines = {"kernels": 0.0, "to_gpu": 0.0, "to_host": 0.0}
         self._queue: deque[float] = deque()

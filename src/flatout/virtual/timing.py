@@ -9,13 +9,10 @@ from flatout.gpu import GPU
 from flatout.recording.tape import Compiled, Fetch, Launch, Replay, Tape, operations_of, with_workers
 from flatout.timeline import Host, Timeline, play
 from flatout.timeline.compiled import compiled
+from flatout.timeline.uncertainty import HOST_UNCERTAINTY, KERNELS_UNCERTAINTY
 from flatout.virtual.prediction import Dearest, Time
 
 MOST_DEAREST = 20
-
-# Four predictions in five are this near to what was measured: see docs/costs.md.
-KERNELS_UNCERTAINTY = 1.2
-HOST_UNCERTAINTY = 1.5
 
 
 class Timing(msgspec.Struct, frozen=True):

@@ -9,8 +9,10 @@ from flatout.explain.rules import (
     bfloat16_emulated,
     copies,
     float32_products,
+    half_products,
     host_waits,
     launches,
+    loss_passes,
     misaligned_products,
     optimizer_launches,
 )
@@ -22,8 +24,10 @@ RULES: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
     copies.find,
     batches.find,
     float32_products.find,
+    half_products.find,
     bfloat16_emulated.find,
     misaligned_products.find,
     optimizer_launches.find,
+    loss_passes.find,
     launches.find,
 )

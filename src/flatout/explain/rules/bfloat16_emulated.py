@@ -29,20 +29,17 @@ def find(subject: Subject) -> Iterator[Finding]:
     slow = {number for number, one in enumerate(subject.tape.operations) if _is_product(one)}
     if not slow:
         return
-    operations = tuple(_in_float16(operation) for operation in subject.tape.operations)
-    saving = subject.saving(msgspec.structs.replace(subject.tape, operations=operations))
+    saving = subject.saving(subject.with_operations(range(len(subject.tape.operations)), _in_float16))
     if saving is None:
         return
-    products = sum(number in slow for number in subject.issued())
-    lines = [subject.tape.lines[number] for number in sorted(slow) if subject.tape.lines]
+    per_step = subject.per_step(slow)
     yield subject.finding(
         "FO414",
-        "bfloat16-without-tensor-cores",
-        f"{products / subject.tape.steps:g} products a step run in bfloat16, which this GPU's tensor cores do not know",
+        f"{per_step:g} products a step run in bfloat16, which this GPU's tensor cores do not know",
         saving,
         _REMEDY,
-        subject.place(next((line for line in lines if line is not None), None)),
-        {"products_per_step": products / subject.tape.steps},
+        subject.dearest_line(slow),
+        {"products_per_step": per_step},
     )
 
 

@@ -25,29 +25,23 @@ def find(subject: Subject) -> Iterator[Finding]:
     slow = {number for number, one in enumerate(subject.tape.operations) if _could_be_tf32(one)}
     if not slow:
         return
-    operations = [
-        msgspec.structs.replace(one, tf32=True) if number in slow else one
-        for number, one in enumerate(subject.tape.operations)
-    ]
-    saving = subject.saving(msgspec.structs.replace(subject.tape, operations=tuple(operations)))
+    saving = subject.saving(subject.with_operations(slow, _in_tf32))
     if saving is None:
         return
-    launches = [number for number in subject.issued() if number in slow]
-    flops = {number: cost(subject.tape.operations[number]).flops for number in slow}
-    by_line: dict[int | None, int] = {}
-    for number in launches:
-        line = subject.tape.lines[number] if subject.tape.lines else None
-        by_line[line] = by_line.get(line, 0) + flops[number]
-    dearest = max(by_line, key=lambda line: by_line[line])
+    per_step = subject.per_step(slow)
+    flops = sum(cost(subject.tape.operations[number]).flops for number, _ in subject.issued if number in slow)
     yield subject.finding(
         "FO413",
-        "float32-products-off-tensor-cores",
-        f"{len(launches) / subject.tape.steps:g} products and convolutions a step run in float32 on ordinary cores",
+        f"{per_step:g} products and convolutions a step run in float32 on ordinary cores",
         saving,
         _REMEDY,
-        subject.place(dearest),
-        {"products_per_step": len(launches) / subject.tape.steps, "flops": sum(flops[number] for number in launches)},
+        subject.dearest_line(slow),
+        {"products_per_step": per_step, "flops_per_step": flops / subject.tape.steps},
     )
+
+
+def _in_tf32(operation: Operation) -> Operation:
+    return msgspec.structs.replace(operation, tf32=True)
 
 
 def _could_be_tf32(operation: Operation) -> bool:

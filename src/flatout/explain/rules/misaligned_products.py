@@ -1,4 +1,4 @@
-"""FO606: products in half precision whose rows do not start on 16 bytes, which tensor cores do slowly."""
+"""FO606: products whose rows do not start on 16 bytes, which tensor cores do slowly."""
 
 from __future__ import annotations
 
@@ -7,74 +7,82 @@ from collections.abc import Iterator
 import msgspec
 
 from flatout.costs import cost
+from flatout.costs.cost import ALIGNMENT_BYTES
 from flatout.explain.subject import Subject
 from flatout.findings import Finding, Remedy
 from flatout.recording.operation import Argument, Operation, TensorType, contiguous_strides
 
-_MULTIPLE = 8
-"""Elements of two bytes in 16 bytes. Source: NVIDIA, Matrix Multiplication Background User's Guide, section 3.1."""
-
 
 def find(subject: Subject) -> Iterator[Finding]:
     """One finding a width that is off, as a vocabulary of 50257 words."""
-    off: dict[int, set[int]] = {}
+    off: dict[tuple[int, int], set[int]] = {}
     for number, operation in enumerate(subject.tape.operations):
-        for width in _widths_off(operation):
-            off.setdefault(width, set()).add(number)
-    for width, numbers in off.items():
-        operations = [
-            _padded(operation, width) if number in numbers else operation
-            for number, operation in enumerate(subject.tape.operations)
-        ]
-        saving = subject.saving(msgspec.structs.replace(subject.tape, operations=tuple(operations)))
+        for key in _widths_off(operation):
+            off.setdefault(key, set()).add(number)
+    for (width, multiple), numbers in off.items():
+        proposed = -(-width // multiple) * multiple
+        saving = subject.saving(subject.with_operations(numbers, _Padding(width, proposed)))
         if saving is None:
             continue
-        launches = sum(number in numbers for number in subject.issued())
-        lines = [subject.tape.lines[number] for number in sorted(numbers) if subject.tape.lines]
+        per_step = subject.per_step(numbers)
         yield subject.finding(
             "FO606",
-            "width-not-multiple-of-8",
-            f"{launches / subject.tape.steps:g} products a step have a side of {width}, which is no multiple of 8",
+            f"{per_step:g} products a step have a side of {width}, which is no multiple of {multiple}",
             saving,
-            Remedy(text=f"make it {_rounded(width)}"),
-            subject.place(next((line for line in lines if line is not None), None)),
-            {"width": width, "products_per_step": launches / subject.tape.steps},
+            Remedy(text=f"make it {proposed}"),
+            subject.dearest_line(_having(subject, width)),
+            {"width": width, "width_proposed": proposed, "products_per_step": per_step},
         )
 
 
-def _widths_off(operation: Operation) -> set[int]:
-    if all(kernel.aligned for kernel in cost(operation).kernels):
+def _widths_off(operation: Operation) -> set[tuple[int, int]]:
+    """The sides that are off, with what they should be a multiple of."""
+    if all(kernel.aligned or kernel.kind != "matmul" for kernel in cost(operation).kernels):
         return set()
-    tensors = [tensor for tensor in (*operation.inputs(), *operation.outputs) if len(tensor.shape) >= 2]
-    return {n for tensor in tensors for n in tensor.shape[-2:] if n > _MULTIPLE and n % _MULTIPLE}
+    found = set()
+    for one in (*operation.inputs(), *operation.outputs):
+        multiple = max(1, ALIGNMENT_BYTES // one.item_bytes)
+        if len(one.shape) >= 2:
+            found |= {(n, multiple) for n in one.shape[-2:] if n > multiple and n % multiple}
+    return found
 
 
-def _rounded(width: int) -> int:
-    return -(-width // _MULTIPLE) * _MULTIPLE
+def _having(subject: Subject, width: int) -> set[int]:
+    """Products with that side, the aligned ones too."""
+    return {
+        number
+        for number, operation in enumerate(subject.tape.operations)
+        if any(kernel.product is not None for kernel in cost(operation).kernels)
+        and any(width in one.shape[-2:] for one in (*operation.inputs(), *operation.outputs))
+    }
 
 
-def _padded(operation: Operation, width: int) -> Operation:
-    return msgspec.structs.replace(
-        operation,
-        arguments=tuple(_padded_argument(argument, width) for argument in operation.arguments),
-        outputs=tuple(_padded_tensor(output, width) for output in operation.outputs),
-    )
+class _Padding:
+    """Makes a side of an operation's tensors longer, and their rows with it; a transposed tensor stays one."""
 
+    def __init__(self, width: int, padded: int) -> None:
+        self._width = width
+        self._padded = padded
 
-def _padded_argument(argument: Argument, width: int) -> Argument:
-    if isinstance(argument, TensorType):
-        return _padded_tensor(argument, width)
-    if isinstance(argument, tuple):
-        return tuple(_padded_tensor(item, width) if isinstance(item, TensorType) else item for item in argument)
-    return argument
+    def __call__(self, operation: Operation) -> Operation:
+        return msgspec.structs.replace(
+            operation,
+            arguments=tuple(self._argument(argument) for argument in operation.arguments),
+            outputs=tuple(self._tensor(output) for output in operation.outputs),
+        )
 
+    def _argument(self, argument: Argument) -> Argument:
+        if isinstance(argument, TensorType):
+            return self._tensor(argument)
+        if isinstance(argument, tuple):
+            return tuple(self._tensor(item) if isinstance(item, TensorType) else item for item in argument)
+        return argument
 
-def _padded_tensor(tensor: TensorType, width: int) -> TensorType:
-    """With that side rounded up, and its rows so long; a transposed tensor stays one."""
-    if width not in tensor.shape:
-        return tensor
-    shape = tuple(_rounded(n) if n == width else n for n in tensor.shape)
-    if tensor.contiguous:
-        return msgspec.structs.replace(tensor, shape=shape, strides=contiguous_strides(shape))
-    strides = tuple(_rounded(stride) if stride == width else stride for stride in tensor.strides)
-    return msgspec.structs.replace(tensor, shape=shape, strides=strides)
+    def _tensor(self, tensor: TensorType) -> TensorType:
+        if self._width not in tensor.shape:
+            return tensor
+        shape = tuple(self._padded if n == self._width else n for n in tensor.shape)
+        if tensor.contiguous:
+            return msgspec.structs.replace(tensor, shape=shape, strides=contiguous_strides(shape))
+        strides = tuple(self._padded if stride == self._width else stride for stride in tensor.strides)
+        return msgspec.structs.replace(tensor, shape=shape, strides=strides)

@@ -38,7 +38,7 @@ class RuleList(msgspec.Struct, frozen=True, kw_only=True):
 
 def page(rule: Rule) -> str:
     """The page of a rule, Markdown with a final line end."""
-    text = _page(rule)
+    text = page_of(rule.code)
     if text is None:
         return f"# {rule.code} {rule.name}\n\nSeverity: {rule.severity}. There is no page on this rule.\n"
     return text if text.endswith("\n") else f"{text}\n"
@@ -64,16 +64,17 @@ def rules_json(rules: Sequence[Rule]) -> str:
             default=rule.default,
             in_tests=rule.in_tests,
             reads=rule.reads,
-            page=_page(rule),
+            page=page_of(rule.code),
         )
         for rule in rules
     )
     return msgspec.json.format(msgspec.json.encode(RuleList(rules=entries)), indent=2).decode() + "\n"
 
 
-def _page(rule: Rule) -> str | None:
+def page_of(code: str) -> str | None:
+    """The page of a code, whether its rule looks at source or at a run; None where there is none."""
     for folder in PAGES:
-        path = folder / f"{rule.code}.md"
+        path = folder / f"{code}.md"
         if path.is_file():
             return path.read_text(encoding="utf-8")
     return None

@@ -59,4 +59,4 @@ def _fix(module: Module, loader: Loader) -> Fix | None:
     return Fix("Give the DataLoader `pin_memory=True`", (edit,), "unsafe")  # it takes memory that cannot be swapped
 
 
-RULE = Rule("FO203", "non-blocking-from-unpinned", "low", find, needs=("non_blocking",))
+RULE = Rule("FO203", "copy-from-pageable-memory", "low", find, needs=("non_blocking",))

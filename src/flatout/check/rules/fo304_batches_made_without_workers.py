@@ -57,4 +57,4 @@ def _reads_files(module: Module, loader: Loader) -> str | None:
     return None
 
 
-RULE = Rule("FO304", "files-read-without-workers", "medium", find, needs=("DataLoader",))
+RULE = Rule("FO304", "batches-made-without-workers", "medium", find, needs=("DataLoader",))
