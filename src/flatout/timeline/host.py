@@ -32,7 +32,9 @@ class Host(msgspec.Struct, frozen=True):
             memory that have to be opened. Measured on a cloud machine of two cores (PyTorch 2.13, batches of two
             tensors, 2026-12-01): 0.9 to 1.3 ms.
         cores: processors that loader workers share with the training process.
-        scale: how much longer everything takes than on the host that the constants are of.
+        scale: how much longer everything takes than on the machine that the tape is of.
+        issue_ratio: how much longer that machine takes to issue work than the one that the constants are of; the tape
+            tells (`Tape.issue_ratio`, measured by `flatout.virtual.calibration`).
     """
 
     forward_seconds: float = 9e-6
@@ -49,6 +51,12 @@ class Host(msgspec.Struct, frozen=True):
     handover_seconds: float = 1e-3
     cores: int = 8
     scale: float = 1.0
+    issue_ratio: float = 1.0
+
+    @property
+    def issuing(self) -> float:
+        """What the constants of issuing are to be multiplied by."""
+        return self.scale * self.issue_ratio
 
     def issue_seconds(self, phase: Phase, kernels: int) -> float:
         """Issuing an operation of so many kernels (0 for a view, which is issued too, though nothing is launched)."""
@@ -58,5 +66,5 @@ class Host(msgspec.Struct, frozen=True):
         elif phase == "optimizer":
             first = self.optimizer_seconds
         if not kernels:
-            return first * self.scale / 3
-        return (first + (kernels - 1) * self.kernel_seconds) * self.scale
+            return first * self.issuing / 3
+        return (first + (kernels - 1) * self.kernel_seconds) * self.issuing

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -54,10 +54,11 @@ _now_ns = time.thread_time_ns
 
 
 class Clock:
-    """Follows one process. `machine.clock` is this object while it does."""
+    """Follows one process. `machine.clock` is this object while it does. `issue_ratio` is for the tape."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, issue_ratio: float = 1.0) -> None:
         self._machine = machine
+        self._issue_ratio = issue_ratio
         self._events: list[Event] = [Enter("forward")]
         self._steps: list[tuple[Event, ...]] = []
         self._first_step = 0
@@ -65,7 +66,7 @@ class Clock:
         self._lines: list[int | None] = []
         self._launches: dict[tuple[int, int], Launch] = {}
         self._places: dict[Place, int] = {}
-        self._loaders: dict[int, list[Loader]] = {}
+        self._loaders: dict[Hashable, list[Loader]] = {}
         self._waiting: tuple[str, int | None] | None = None
         self._left = threading.local()
         self._collection_began = 0
@@ -84,6 +85,11 @@ class Clock:
     def skip(self) -> None:
         """What this thread did since its last operation was flatout's own."""
         self._left.ns = _now_ns()
+
+    def pause(self, place: Place | None) -> None:
+        """What this thread did since its last operation was the script's; what it does until `skip` is not."""
+        if self._machine.phase != "setup":
+            self._worked(_now_ns(), lambda: place)
 
     def phase_changed(self, phase: Phase) -> None:
         if self.regions.calls:
@@ -120,7 +126,7 @@ class Clock:
         """Later work on the stream waits for the event."""
         self._events.append(Follow(event, stream))
 
-    def fetched(self, key: int, loader: Loader, place: Place | None) -> None:
+    def fetched(self, key: Hashable, loader: Loader, place: Place | None) -> None:
         """The script took a batch of a loader, which `key` tells from others; `loader` is what that batch took."""
         self._loaders.setdefault(key, []).append(loader)
         if self._machine.phase != "setup":
@@ -141,6 +147,7 @@ class Clock:
             first_step=self._first_step,
             calls=tuple(self.regions.calls),
             kept=tuple(sorted(self.regions.kept)),
+            issue_ratio=self._issue_ratio,
         )
 
     def capture_begins(self) -> None:
@@ -164,9 +171,8 @@ class Clock:
         if self._machine.phase == "setup":
             return
         call = self.regions.call(self._machine.phase) if self.regions.calls else None
-        left = getattr(self._left, "ns", began_ns)
-        if call is None and began_ns - left > WORK_SECONDS * 1e9:
-            self._events.append(Work((began_ns - left) * 1e-9, self._place(user_place())))
+        if call is None:
+            self._worked(began_ns, user_place)
         name = op.name
         if name in _COPIES and _between_host_and_gpu(args):
             self._transfer(args, kwargs)
@@ -183,6 +189,11 @@ class Clock:
             self._launch(observing.describe(op, args, kwargs, result))
             self._flush()
         self._left.ns = _now_ns()
+
+    def _worked(self, until_ns: int, place: Callable[[], Place | None]) -> None:
+        left = getattr(self._left, "ns", until_ns)
+        if until_ns - left > WORK_SECONDS * 1e9:
+            self._events.append(Work((until_ns - left) * 1e-9, self._place(place())))
 
     def _inside(self, call: int, op: Operator, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> None:
         number = self._number(observing.describe(op, args, kwargs, result))
