@@ -26,7 +26,6 @@ from flatout.recording.tape import (
     Inside,
     Launch,
     Loader,
-    Record,
     Replay,
     Tape,
     Transfer,
@@ -35,6 +34,7 @@ from flatout.recording.tape import (
 )
 from flatout.virtual import observing
 from flatout.virtual.face.pinning import is_pinned
+from flatout.virtual.marks import Marks
 from flatout.virtual.measured import typical_loader, typical_work
 from flatout.virtual.places import user_place
 from flatout.virtual.regions import Regions, tensors_in
@@ -70,7 +70,7 @@ class Clock:
         self._waiting: tuple[str, int | None] | None = None
         self._left = threading.local()
         self._collection_began = 0
-        self._marks = 0
+        self._marks = Marks()
         self._captured: dict[int, list[int]] = {}
         self.regions = Regions()
         gc.callbacks.append(self._collecting)
@@ -103,6 +103,7 @@ class Clock:
             self._steps = []  # the first step makes what later ones find: optimizer state, workspaces
             self._first_step = self._machine.step - 1
         self._steps.append(events)
+        self._marks.step_completed()
 
     def wait(self, reason: str, place: Place | None, stream: int | None = None, event: int | None = None) -> None:
         """The host waits for the GPU; the operation that makes it wait may still be told of."""
@@ -118,9 +119,9 @@ class Clock:
 
     def record(self, stream: int) -> int:
         """A CUDA event is recorded on a stream. Returns its number."""
-        self._marks += 1
-        self._events.append(Record(self._marks, stream))
-        return self._marks
+        made = self._marks.record(stream)
+        self._events.append(made)
+        return made.event
 
     def follow(self, event: int, stream: int) -> None:
         """Later work on the stream waits for the event."""
@@ -138,7 +139,7 @@ class Clock:
         if not self._steps:
             return None
         return Tape(
-            events=tuple(event for step in typical_work(self._steps) for event in step),
+            events=self._marks.repeatable(typical_work(self._steps)),
             steps=len(self._steps),
             operations=tuple(self._operations),
             lines=tuple(self._lines),

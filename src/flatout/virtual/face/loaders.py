@@ -1,7 +1,7 @@
 """What the batches of a DataLoader cost the host: timed where they are made, in this process or in a worker.
 
-Processor time counts, and time that the thread waited for something (a file, a socket, helpers that compute for it); time
-in which it could have gone on, had the machine not been busy with others, does not.
+Processor time counts, and so does time that the thread waited for something: a file, a socket, threads that compute for
+it. Time in which it could have gone on, had the machine not been busy with others, does not.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Notebook:
         self._rows[worker * _ROW] = count + 1
 
     def batch_seconds(self) -> float | None:
-        """The median of what batches took. Each worker's first, which warms it up, counts only until there are others."""
+        """The median of what batches took. A worker's first, which warms it up, counts only until there are others."""
         first: list[float] = []
         later: list[float] = []
         for row in range(0, self._workers * _ROW, _ROW):
@@ -112,7 +112,8 @@ class _Loop:
             if info is not None:
                 self._notebook.write(info.id, seconds)
 
-        for kind in (_utils.fetch._MapDatasetFetcher, _utils.fetch._IterableDatasetFetcher):
+        kinds: tuple[Any, ...] = (_utils.fetch._MapDatasetFetcher, _utils.fetch._IterableDatasetFetcher)
+        for kind in kinds:
             kind.fetch = _timed(kind.fetch, write)
         (_plain_loop or _utils.worker._worker_loop)(*arguments)
 
