@@ -49,6 +49,11 @@ class _Block(torch.nn.Module):
         return found
 
 
+def tiny_network() -> torch.nn.Module:
+    """A network whose kernels take next to nothing."""
+    return torch.nn.Sequential(*(_Block() for _ in range(_BLOCKS)))
+
+
 def calibration() -> Calibration:
     """This machine's, from the cache where it has been measured before with this PyTorch and this Python."""
     path = _path()
@@ -64,7 +69,7 @@ def measured() -> tuple[float, float, float]:
     """
     forward = backward = update = math.inf
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
-        network = torch.nn.Sequential(*(_Block() for _ in range(_BLOCKS)))
+        network = tiny_network()
         weights = list(network.parameters())
         x = torch.ones(2, 4)
         for _ in range(_ROUNDS):
