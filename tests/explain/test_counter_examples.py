@@ -85,6 +85,24 @@ def test_pinning_that_gains_nothing(subject: Make) -> None:
     assert list(copies.find(subject(copy, *LONG, *LONG))) == []
 
 
+def test_pinning_where_the_copy_is_hidden_already(subject: Make) -> None:
+    """A prefetcher copies on a stream of its own: the host waits for it, and the GPU has work meanwhile."""
+    copy = Transfer("to_gpu", 40_000_000, pinned=False, blocking=True, stream=1, place=2)
+    one = subject(*LONG, copy)
+    copied = 40e6 / one.host.pageable_bytes_per_second
+    assert copied < one.timeline.kernels_seconds
+    assert one.timeline.host_seconds > copied
+    assert list(copies.find(one)) == []
+
+
+def test_a_copy_ahead_from_pinned_memory_is_as_good_as_it_gets(subject: Make) -> None:
+    """Even where it is longer than the kernels, and is what the step consists of."""
+    copy = Transfer("to_gpu", 1_000_000_000, pinned=True, blocking=False, stream=1, place=2)
+    one = subject(copy, *LONG)
+    assert one.timeline.bound_by["transfer"] > 0.3 * one.timeline.step_seconds
+    assert list(copies.find(one)) == []
+
+
 def test_a_large_pageable_copy_is_worth_a_word(subject: Make) -> None:
     copy = Transfer("to_gpu", 100_000_000, pinned=False, blocking=True, place=2)
     (finding,) = copies.find(subject(copy, *LONG))
@@ -119,6 +137,28 @@ def test_workers_on_data_in_memory_would_lose(subject: Make) -> None:
 def test_workers_where_the_gpu_hides_the_loading_gain_nothing(subject: Make) -> None:
     """Without workers a batch is made while the GPU still works on the last one."""
     one = subject(Fetch(0, 1), *LONG, loaders=(Loader(5e-3, workers=0),))
+    assert list(batches.find(one)) == []
+
+
+def test_workers_on_data_in_memory_lose_what_taking_their_batches_over_takes(subject: Make) -> None:
+    """The other way round: a step with workers is longer by the replay, so nothing is proposed for either."""
+    short = [Launch(1), Work(0.3e-3)]
+    without, with_them = (subject(Fetch(0, 1), *short, loaders=(Loader(0.2e-3, workers),)) for workers in (0, 4))
+    lost = with_them.timeline.step_seconds - without.timeline.step_seconds
+    assert lost == pytest.approx(with_them.host.handover_seconds - 0.2e-3, rel=0.05)
+    assert list(batches.find(with_them)) == []
+
+
+def test_more_workers_than_keep_up_gain_nothing(subject: Make) -> None:
+    one = subject(Fetch(0, 1), *LONG, loaders=(Loader(20e-3, workers=2),))
+    assert one.timeline.bound_by["data"] < 0.01 * one.timeline.step_seconds
+    assert list(batches.find(one)) == []
+
+
+def test_more_workers_than_cores_gain_nothing(subject: Make) -> None:
+    """Three beside the training process are all that four cores have room for."""
+    one = subject(Fetch(0, 1), *LONG, loaders=(Loader(500e-3, workers=3),))
+    assert one.timeline.bound_by["data"] > 0.5 * one.timeline.step_seconds
     assert list(batches.find(one)) == []
 
 

@@ -122,3 +122,14 @@ def test_copies_in_both_directions_take_place_at_once() -> None:
     back = Transfer("to_host", 10**8, pinned=True, blocking=False, stream=2)
     one, both = play(tape(there), GPU, HOST), play(tape(there, back), GPU, HOST)
     assert both.step_seconds == pytest.approx(one.step_seconds, rel=0.01)
+
+
+def test_what_was_measured_stands_and_issuing_is_as_fast_as_the_machine_of_the_tape() -> None:
+    def seconds(issue_ratio: float, scale: float) -> float:
+        events = (*[Launch(1)] * 100, Work(1e-3))
+        played = Tape(events, operations=(PRODUCT, SMALL), issue_ratio=issue_ratio)
+        return play(played, GPU, Host(forward_seconds=10e-6, scale=scale)).step_seconds
+
+    assert seconds(1.0, 1.0) == pytest.approx(100 * 10e-6 + 1e-3, rel=0.01)
+    assert seconds(3.0, 1.0) == pytest.approx(100 * 30e-6 + 1e-3, rel=0.01)
+    assert seconds(3.0, 2.0) == pytest.approx(2 * (100 * 30e-6 + 1e-3), rel=0.01)

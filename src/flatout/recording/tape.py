@@ -152,12 +152,14 @@ class Loader(msgspec.Struct, frozen=True):
     """A data loader: what making one batch takes one process, in seconds, and how batches are made ahead.
 
     `workers` is 0 where the training process makes them itself; `samples` is the size of a batch, None where unknown.
+    `pinned`: batches come in page-locked memory, where a thread of the training process puts what workers make.
     """
 
     batch_seconds: float
     workers: int = 0
     prefetch_factor: int = 2
     samples: int | None = None
+    pinned: bool = False
 
 
 class Tape(msgspec.Struct, frozen=True):
@@ -173,6 +175,8 @@ class Tape(msgspec.Struct, frozen=True):
         first_step: number of the first step on the tape, from 0.
         calls: runs through compiled regions.
         kept: storages made in compiled regions that something outside of them uses.
+        issue_ratio: how many times as long as the host of `flatout.timeline.Host` the machine that wrote the tape takes
+            to issue operations. Its other times (batches, the script's own work) are this machine's as they stand.
     """
 
     events: tuple[Event, ...]
@@ -184,6 +188,7 @@ class Tape(msgspec.Struct, frozen=True):
     first_step: int = 0
     calls: tuple[Call, ...] = ()
     kept: tuple[int, ...] = ()
+    issue_ratio: float = 1.0
 
 
 def with_workers(tape: Tape, workers: int, number: int | None = None) -> Tape:

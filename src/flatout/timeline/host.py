@@ -14,6 +14,13 @@ CUDA up to 12 (NVIDIA developer forums, "kernel launch queue depth")."""
 class Host(msgspec.Struct, frozen=True):
     """What the host takes for each thing that it does, in seconds.
 
+    What issuing takes is the sum of two parts. Measured: Python, dispatcher and autograd for an operation of a small
+    network on the CPU, 5.0, 4.2 and 2.0 us forward, backward and in an optimizer that goes one by one
+    (benchmarks/issuing.py: AMD EPYC 9004, Python 3.11, PyTorch 2.13, 2026-12-01). Assumed: 4 us for a launch with
+    PyTorch's allocator and guards around it, 3 us for the launch alone. Published traces give no better figures: in
+    those of ResNet-50 on a V100 (pytorch/kineto, tb_plugin/samples) the medians are 89, 57 and 37 us from one operation
+    to the next and 9 us a launch, but a profiler was at work, which makes a small network several times as slow.
+
     Attributes:
         forward_seconds: issuing one operation, with the Python and the bookkeeping of autograd that go with it.
         backward_seconds: the same in a backward pass, where no Python runs.
@@ -32,7 +39,9 @@ class Host(msgspec.Struct, frozen=True):
             memory that have to be opened. Measured on a cloud machine of two cores (PyTorch 2.13, batches of two
             tensors, 2026-12-01): 0.9 to 1.3 ms.
         cores: processors that loader workers share with the training process.
-        scale: how much longer everything takes than on the host that the constants are of.
+        scale: how much longer everything takes than on the machine that the tape is of.
+        issue_ratio: how much longer that machine takes to issue work than the one that the constants are of; the tape
+            tells (`Tape.issue_ratio`, measured by `flatout.virtual.calibration`).
     """
 
     forward_seconds: float = 9e-6
@@ -49,6 +58,12 @@ class Host(msgspec.Struct, frozen=True):
     handover_seconds: float = 1e-3
     cores: int = 8
     scale: float = 1.0
+    issue_ratio: float = 1.0
+
+    @property
+    def issuing(self) -> float:
+        """What the constants of issuing are to be multiplied by."""
+        return self.scale * self.issue_ratio
 
     def issue_seconds(self, phase: Phase, kernels: int) -> float:
         """Issuing an operation of so many kernels (0 for a view, which is issued too, though nothing is launched)."""
@@ -58,5 +73,5 @@ class Host(msgspec.Struct, frozen=True):
         elif phase == "optimizer":
             first = self.optimizer_seconds
         if not kernels:
-            return first * self.scale / 3
-        return (first + (kernels - 1) * self.kernel_seconds) * self.scale
+            return first * self.issuing / 3
+        return (first + (kernels - 1) * self.kernel_seconds) * self.issuing

@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+import msgspec
+
 from flatout.costs import Efficiency, cost, kernel_limits
 from flatout.gpu import GPU
 from flatout.recording.operation import Operation
@@ -104,7 +106,7 @@ class Player:
 
     def __init__(self, tape: Tape, host: Host, prices: Prices) -> None:
         self.tape = tape
-        self.host = host
+        self.host = host = msgspec.structs.replace(host, issue_ratio=tape.issue_ratio)
         self.now = 0.0
         self.prices = [prices.of(operation) for operation in tape.operations]
         self.host_spans: list[Span] = []
@@ -164,16 +166,16 @@ class Player:
     def _compiled(self, position: int, event: Compiled) -> None:
         host = self.host
         if event.begins:
-            self._busy(position, host.call_seconds * host.scale, "launch")
+            self._busy(position, host.call_seconds * host.issuing, "launch")
         for operation in event.operations:
             price = self.prices[operation]
             seconds = host.compiled_seconds + (price.kernels - 1) * host.kernel_seconds
-            self._busy(position, seconds * host.scale, "launch")
+            self._busy(position, seconds * host.issuing, "launch")
             self._run(position, event.stream, price)
 
     def _replay(self, position: int, event: Replay) -> None:
         price = self.graph(event)
-        self._busy(position, self.host.graph_seconds * self.host.scale, "launch")
+        self._busy(position, self.host.graph_seconds * self.host.issuing, "launch")
         self._run(position, event.stream, price)
 
     def _absorbed(self, position: int, event: Absorbed) -> None:
@@ -223,7 +225,7 @@ class Player:
         self.gpu_spans.append(Span(start, end, "transfer", position, event.stream))
         if event.blocking or not event.pinned:
             self._busy(position, start - self.now, "wait")
-            self._busy(position, end - self.now + self.host.wait_seconds * self.host.scale, "transfer")
+            self._busy(position, end - self.now + self.host.wait_seconds * self.host.issuing, "transfer")
 
     def _wait(self, position: int, event: Wait) -> None:
         if event.event is not None:
@@ -233,7 +235,7 @@ class Player:
         else:
             until = self._free.get(event.stream, 0.0)
         self._busy(position, until - self.now, "wait")
-        self._busy(position, self.host.wait_seconds * self.host.scale, "launch")
+        self._busy(position, self.host.wait_seconds * self.host.issuing, "launch")
 
     def _record(self, position: int, event: Record) -> None:
         self._events[event.event] = self._free.get(event.stream, 0.0)

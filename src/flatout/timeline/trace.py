@@ -8,7 +8,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from flatout.recording.tape import Enter, Event, Fetch, Launch, Tape, Transfer, Wait, Work
+from flatout.recording.tape import (
+    Compiled,
+    Enter,
+    Event,
+    Fetch,
+    Launch,
+    Replay,
+    Tape,
+    Transfer,
+    Wait,
+    Work,
+    operations_of,
+)
+from flatout.timeline.compiled import compiled
 from flatout.timeline.span import Span
 from flatout.timeline.timeline import Timeline
 
@@ -18,6 +31,7 @@ _MICROSECONDS = 1e6
 
 def trace_events(tape: Tape, timeline: Timeline) -> dict[str, Any]:
     """The last round of steps of `timeline`, which was played from `tape`, as an object for JSON."""
+    tape = compiled(tape)
     spans = (*timeline.host, *timeline.gpu)
     origin = min((span.start for span in spans), default=0.0)
     streams = sorted({span.stream for span in timeline.gpu})
@@ -32,7 +46,7 @@ def trace_events(tape: Tape, timeline: Timeline) -> dict[str, Any]:
     for span in timeline.host:
         what = tape.events[span.event]
         events.append(_complete(tape, span, what, origin, _HOST, 0, phases[span.event]))
-        if isinstance(what, (Launch, Transfer)):
+        if span.bound == "launch" and _starts_one(what):
             issued.setdefault(span.event, []).append(span.start)
     for number, span in enumerate(timeline.gpu):
         what = tape.events[span.event]
@@ -42,6 +56,13 @@ def trace_events(tape: Tape, timeline: Timeline) -> dict[str, Any]:
             events.extend(_arrow(number, starts.pop(0) - origin, span.start - origin, span.stream))
     events.sort(key=lambda event: event.get("ts", -1.0))
     return {"displayTimeUnit": "ms", "traceEvents": events}
+
+
+def _starts_one(what: Event) -> bool:
+    """Whether each turn of the event is issued once and is one stretch of the GPU's time, or none."""
+    if isinstance(what, Compiled):
+        return len(what.operations) == 1 and not what.begins
+    return isinstance(what, (Launch, Transfer, Replay))
 
 
 def _named(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
@@ -72,8 +93,10 @@ def _complete(
 
 
 def _name(tape: Tape, what: Event) -> str:
-    if isinstance(what, Launch):
-        return tape.operations[what.operation].name
+    if isinstance(what, (Launch, Compiled)):
+        return " + ".join(dict.fromkeys(tape.operations[number].name for number in operations_of(what)))
+    if isinstance(what, Replay):
+        return f"CUDA graph of {len(what.operations)} operations"
     if isinstance(what, Transfer):
         return f"copy {what.size_bytes:,} bytes {'to the GPU' if what.direction == 'to_gpu' else 'to the host'}"
     if isinstance(what, Wait):
@@ -84,8 +107,8 @@ def _name(tape: Tape, what: Event) -> str:
 
 
 def _place(tape: Tape, what: Event) -> int | None:
-    if isinstance(what, Launch):
-        return tape.lines[what.operation] if tape.lines else None
+    if isinstance(what, (Launch, Compiled, Replay)):
+        return tape.lines[operations_of(what)[0]] if tape.lines else None
     return what.place if isinstance(what, (Transfer, Wait, Fetch, Work)) else None
 
 

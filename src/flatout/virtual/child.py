@@ -19,6 +19,7 @@ from flatout.recording.schema import Device, Ending, Failure, Phase, Place, Run,
 if TYPE_CHECKING:
     from flatout.gpu import GPU
     from flatout.recording import Writer
+    from flatout.virtual.calibration import Calibration
     from flatout.virtual.files import FileGuard
 
 UNLIMITED_BYTES = 1 << 50
@@ -182,6 +183,7 @@ def install(raw: dict[str, Any]) -> DryRunHook | None:
     writer = _writer(options, specification) if options.launched_as == "script" else None
     if writer is not None:
         writer.doing("starting, before the script's first line")
+    host = _calibration() if writer is not None else None
     machine = boot(
         specification,
         writer=writer,
@@ -190,13 +192,14 @@ def install(raw: dict[str, Any]) -> DryRunHook | None:
         calibrated=writer is not None,
     )
     guard = _guard_files(options)
-    if writer is None:
+    if writer is None or host is None:
         return None
+    writer.fact("host", msgspec.structs.asdict(host))
 
     from flatout.steps import watch_steps
     from flatout.virtual.clock import Clock
 
-    machine.clock = Clock(machine)
+    machine.clock = Clock(machine, host.issue_ratio)
     hook = DryRunHook(options, machine, writer, guard)
     machine.steps = watch_steps(hook)
     writer.doing("setup, before the first step")
@@ -204,6 +207,12 @@ def install(raw: dict[str, Any]) -> DryRunHook | None:
     for name in hidden_modules(Path(sys.argv[0]).absolute().parent if sys.argv[0:1] else Path.cwd()):
         writer.assume(f"{name} beside the script hides the module of that name in a plain run: rename it")
     return hook
+
+
+def _calibration() -> Calibration:
+    from flatout.virtual.calibration import calibration
+
+    return calibration()
 
 
 def hidden_modules(folder: Path) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -26,7 +26,6 @@ from flatout.recording.tape import (
     Inside,
     Launch,
     Loader,
-    Record,
     Replay,
     Tape,
     Transfer,
@@ -35,6 +34,7 @@ from flatout.recording.tape import (
 )
 from flatout.virtual import observing
 from flatout.virtual.face.pinning import is_pinned
+from flatout.virtual.marks import Marks
 from flatout.virtual.measured import typical_loader, typical_work
 from flatout.virtual.places import user_place
 from flatout.virtual.regions import Regions, tensors_in
@@ -54,10 +54,11 @@ _now_ns = time.thread_time_ns
 
 
 class Clock:
-    """Follows one process. `machine.clock` is this object while it does."""
+    """Follows one process. `machine.clock` is this object while it does. `issue_ratio` is for the tape."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, issue_ratio: float = 1.0) -> None:
         self._machine = machine
+        self._issue_ratio = issue_ratio
         self._events: list[Event] = [Enter("forward")]
         self._steps: list[tuple[Event, ...]] = []
         self._first_step = 0
@@ -65,11 +66,11 @@ class Clock:
         self._lines: list[int | None] = []
         self._launches: dict[tuple[int, int], Launch] = {}
         self._places: dict[Place, int] = {}
-        self._loaders: dict[int, list[Loader]] = {}
+        self._loaders: dict[Hashable, list[Loader]] = {}
         self._waiting: tuple[str, int | None] | None = None
         self._left = threading.local()
         self._collection_began = 0
-        self._marks = 0
+        self._marks = Marks()
         self._captured: dict[int, list[int]] = {}
         self.regions = Regions()
         gc.callbacks.append(self._collecting)
@@ -85,6 +86,11 @@ class Clock:
         """What this thread did since its last operation was flatout's own."""
         self._left.ns = _now_ns()
 
+    def pause(self, place: Place | None) -> None:
+        """What this thread did since its last operation was the script's; what it does until `skip` is not."""
+        if self._machine.phase != "setup":
+            self._worked(_now_ns(), lambda: place)
+
     def phase_changed(self, phase: Phase) -> None:
         if self.regions.calls:
             self.regions.backward_ended()
@@ -97,6 +103,7 @@ class Clock:
             self._steps = []  # the first step makes what later ones find: optimizer state, workspaces
             self._first_step = self._machine.step - 1
         self._steps.append(events)
+        self._marks.step_completed()
 
     def wait(self, reason: str, place: Place | None, stream: int | None = None, event: int | None = None) -> None:
         """The host waits for the GPU; the operation that makes it wait may still be told of."""
@@ -112,15 +119,15 @@ class Clock:
 
     def record(self, stream: int) -> int:
         """A CUDA event is recorded on a stream. Returns its number."""
-        self._marks += 1
-        self._events.append(Record(self._marks, stream))
-        return self._marks
+        made = self._marks.record(stream)
+        self._events.append(made)
+        return made.event
 
     def follow(self, event: int, stream: int) -> None:
         """Later work on the stream waits for the event."""
         self._events.append(Follow(event, stream))
 
-    def fetched(self, key: int, loader: Loader, place: Place | None) -> None:
+    def fetched(self, key: Hashable, loader: Loader, place: Place | None) -> None:
         """The script took a batch of a loader, which `key` tells from others; `loader` is what that batch took."""
         self._loaders.setdefault(key, []).append(loader)
         if self._machine.phase != "setup":
@@ -132,7 +139,7 @@ class Clock:
         if not self._steps:
             return None
         return Tape(
-            events=tuple(event for step in typical_work(self._steps) for event in step),
+            events=self._marks.repeatable(typical_work(self._steps)),
             steps=len(self._steps),
             operations=tuple(self._operations),
             lines=tuple(self._lines),
@@ -141,6 +148,7 @@ class Clock:
             first_step=self._first_step,
             calls=tuple(self.regions.calls),
             kept=tuple(sorted(self.regions.kept)),
+            issue_ratio=self._issue_ratio,
         )
 
     def capture_begins(self) -> None:
@@ -164,9 +172,8 @@ class Clock:
         if self._machine.phase == "setup":
             return
         call = self.regions.call(self._machine.phase) if self.regions.calls else None
-        left = getattr(self._left, "ns", began_ns)
-        if call is None and began_ns - left > WORK_SECONDS * 1e9:
-            self._events.append(Work((began_ns - left) * 1e-9, self._place(user_place())))
+        if call is None:
+            self._worked(began_ns, user_place)
         name = op.name
         if name in _COPIES and _between_host_and_gpu(args):
             self._transfer(args, kwargs)
@@ -183,6 +190,11 @@ class Clock:
             self._launch(observing.describe(op, args, kwargs, result))
             self._flush()
         self._left.ns = _now_ns()
+
+    def _worked(self, until_ns: int, place: Callable[[], Place | None]) -> None:
+        left = getattr(self._left, "ns", until_ns)
+        if until_ns - left > WORK_SECONDS * 1e9:
+            self._events.append(Work((until_ns - left) * 1e-9, self._place(place())))
 
     def _inside(self, call: int, op: Operator, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> None:
         number = self._number(observing.describe(op, args, kwargs, result))

@@ -16,7 +16,7 @@ LONG_SECONDS = 20e-3
 def typical_loader(seen: Sequence[Loader]) -> Loader:
     """A loader with what its batches take: the median of this process's, without the first, which warms up.
 
-    What workers made is an average already, and the last one is of the most batches.
+    What workers made is a median already, and the last one is of the most batches.
     """
     if seen[-1].workers:
         return seen[-1]

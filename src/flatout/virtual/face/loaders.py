@@ -1,14 +1,15 @@
 """What the batches of a DataLoader cost the host: timed where they are made, in this process or in a worker.
 
-Processor time counts; time spent waiting counts as well where the thread gave the processor up by itself (it read a
-file, a socket), and not where a busy machine took it away.
+Processor time counts, and so does time that the thread waited for something: a file, a socket, threads that compute for
+it. Time in which it could have gone on, had the machine not been busy with others, does not.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from flatout.recording.tape import Loader
@@ -24,7 +25,10 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
-_MOST_LOADERS = 64
+_MOST_BATCHES = 64
+_ROW = 1 + _MOST_BATCHES
+_plain_loop: Callable[..., Any] | None = None
+"""PyTorch's loop of a worker, where it is replaced."""
 
 
 class Stopwatch:
@@ -33,13 +37,19 @@ class Stopwatch:
     seconds = 0.0
 
     def __enter__(self) -> Stopwatch:
-        self._pauses = _pauses()
+        self._held_up, self._pauses = _held_up_ns(), _pauses()
         self._wall, self._work = time.perf_counter(), time.thread_time()
         return self
 
     def __exit__(self, *exception: object) -> None:
         wall, work = time.perf_counter() - self._wall, time.thread_time() - self._work
-        self.seconds = wall if _pauses() > self._pauses else work
+        if _pauses() == self._pauses:
+            self.seconds = work
+            return
+        held_up = _held_up_ns()
+        if self._held_up is not None and held_up is not None:
+            wall -= (held_up - self._held_up) * 1e-9
+        self.seconds = max(wall, work)
 
 
 def _pauses() -> int:
@@ -48,30 +58,74 @@ def _pauses() -> int:
     return 0 if who is None else resource.getrusage(who).ru_nvcsw
 
 
-class Workshop:
-    """What making batches has taken, by loader: sums in memory that forked workers share."""
+def _held_up_ns() -> int | None:
+    """How long this thread was ready to run and had no processor; None where the system (Linux) does not tell.
 
-    def __init__(self) -> None:
-        self._slots: dict[tuple[int, int], int] = {}
-        self._sums = multiprocessing.Array("d", 2 * _MOST_LOADERS)
+    Source: Documentation/scheduler/sched-stats.rst of Linux, second figure of /proc/<pid>/schedstat.
+    """
+    try:
+        with open("/proc/thread-self/schedstat", "rb", buffering=0) as file:
+            return int(file.read(100).split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
 
-    def slot(self, key: tuple[int, int]) -> int:
-        """The number of a loader, given before its workers start. Loaders beyond the last share one."""
-        return self._slots.setdefault(key, min(len(self._slots), _MOST_LOADERS - 1))
 
-    def made(self, dataset: Any, seconds: float) -> None:
-        """A worker made a batch."""
-        for (of, _), slot in self._slots.items():
-            if of == id(dataset):
-                with self._sums:
-                    self._sums[2 * slot] += seconds
-                    self._sums[2 * slot + 1] += 1
+class Notebook:
+    """What workers write down for the process that uses their batches: seconds, in memory that all of them see.
 
-    def mean_seconds(self, slot: int) -> float | None:
-        """What a batch took on average; None before there was one."""
-        with self._sums:
-            total, count = self._sums[2 * slot : 2 * slot + 2]
-        return total / count if count else None
+    Each worker has a row of its own (how many batches, then their seconds), so nobody has to wait for anybody.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self._rows = multiprocessing.RawArray("d", workers * _ROW)
+        self._workers = workers
+
+    def write(self, worker: int, seconds: float) -> None:
+        """That worker made a batch. Beyond the most that a row holds the oldest but the first goes."""
+        count = int(self._rows[worker * _ROW])
+        at = count if count < _MOST_BATCHES else 1 + count % (_MOST_BATCHES - 1)
+        self._rows[worker * _ROW + 1 + at] = seconds
+        self._rows[worker * _ROW] = count + 1
+
+    def batch_seconds(self) -> float | None:
+        """The median of what batches took. A worker's first, which warms it up, counts only until there are others."""
+        first: list[float] = []
+        later: list[float] = []
+        for row in range(0, self._workers * _ROW, _ROW):
+            count = min(int(self._rows[row]), _MOST_BATCHES)
+            first += self._rows[row + 1 : row + 1 + min(count, 1)]
+            later += self._rows[row + 2 : row + 1 + count]
+        return median(later or first) if first else None
+
+
+class _Loop:
+    """In place of PyTorch's loop of a worker: the same, with each batch timed. Goes to fresh processes too."""
+
+    def __init__(self, notebook: Notebook) -> None:
+        self._notebook = notebook
+
+    def __call__(self, *arguments: Any) -> None:
+        from torch.utils.data import _utils, get_worker_info
+
+        def write(seconds: float) -> None:
+            info = get_worker_info()
+            if info is not None:
+                self._notebook.write(info.id, seconds)
+
+        kinds: tuple[Any, ...] = (_utils.fetch._MapDatasetFetcher, _utils.fetch._IterableDatasetFetcher)
+        for kind in kinds:
+            kind.fetch = _timed(kind.fetch, write)
+        (_plain_loop or _utils.worker._worker_loop)(*arguments)
+
+
+def _timed(plain: Callable[..., Any], write: Callable[[float], None]) -> Callable[..., Any]:
+    def fetch(self: Any, possibly_batched_index: Any) -> Any:
+        with Stopwatch() as watch:
+            batch = plain(self, possibly_batched_index)
+        write(watch.seconds)
+        return batch
+
+    return fetch
 
 
 def samples_in(batch: Any) -> int | None:
@@ -90,54 +144,51 @@ def samples_in(batch: Any) -> int | None:
 
 
 def install(patches: Patches) -> None:
-    """Follow every DataLoader of this process, and of the workers that it forks."""
+    """Follow every DataLoader of this process, and its workers."""
     late.when_imported("torch.utils.data.dataloader", lambda module: _follow(patches, module))
 
 
 def _follow(patches: Patches, dataloader: Any) -> None:
-    workshop = Workshop()
+    global _plain_loop
     base: Any = dataloader._BaseDataLoaderIter
+    worker = dataloader._utils.worker
     plain_init, plain_next = base.__init__, base.__next__
+    if not isinstance(worker._worker_loop, _Loop):
+        _plain_loop = worker._worker_loop
 
     def __init__(self: Any, loader: Any) -> None:
-        workshop.slot((id(loader.dataset), loader.num_workers))
         plain_init(self, loader)
+        self._flatout_key = (id(loader.dataset), loader.num_workers, loader.batch_size)
+        self._flatout_notebook = None
+        if loader.num_workers:
+            # The rest of the constructor starts the workers with this loop.
+            self._flatout_notebook = Notebook(loader.num_workers)
+            worker._worker_loop = _Loop(self._flatout_notebook)
 
     def __next__(self: Any) -> Any:
         machine = machines.installed()
         clock = None if machine is None else machine.clock
         if clock is None:
             return plain_next(self)
-        with Stopwatch() as watch:
-            batch = plain_next(self)
-        slot = workshop.slot((id(self._dataset), self._num_workers))
-        seconds = workshop.mean_seconds(slot) if self._num_workers else watch.seconds
         place = user_place()
+        clock.pause(place)
+        try:
+            with Stopwatch() as watch:
+                batch = plain_next(self)
+        finally:
+            clock.skip()
+        workers, notebook = self._num_workers, self._flatout_notebook
+        seconds = watch.seconds if notebook is None else notebook.batch_seconds()
         loader = Loader(
-            batch_seconds=watch.seconds * self._num_workers if seconds is None else seconds,
-            workers=self._num_workers,
+            batch_seconds=watch.seconds * workers if seconds is None else seconds,
+            workers=workers,
             prefetch_factor=getattr(self, "_prefetch_factor", None) or 2,
             samples=samples_in(batch),
+            pinned=self._pin_memory,
         )
-        clock.fetched(slot, loader, place)
+        clock.fetched(self._flatout_key, loader, place)
         return batch
 
+    patches.set(worker, "_worker_loop", _plain_loop)
     patches.set(base, "__init__", __init__)
     patches.set(base, "__next__", __next__)
-    fetchers = dataloader._utils.fetch
-    for kind in (fetchers._MapDatasetFetcher, fetchers._IterableDatasetFetcher):
-        patches.set(kind, "fetch", _timed(kind.fetch, workshop))
-
-
-def _timed(plain: Any, workshop: Workshop) -> Any:
-    def fetch(self: Any, possibly_batched_index: Any) -> Any:
-        from torch.utils.data import get_worker_info
-
-        if get_worker_info() is None:
-            return plain(self, possibly_batched_index)
-        with Stopwatch() as watch:
-            batch = plain(self, possibly_batched_index)
-        workshop.made(self.dataset, watch.seconds)
-        return batch
-
-    return fetch

@@ -174,8 +174,9 @@ class EventBase:
         return True
 
     def synchronize(self) -> None:
-        """Wait until it has happened."""
-        machines.current().wait("synchronize", event=self._mark)
+        """Wait until it has happened; one that was never recorded is not waited for."""
+        if self._operations is not None:
+            machines.current().wait("synchronize", event=self._mark)
 
     def elapsed_time(self, end_event: Any) -> float:
         """Milliseconds between two recorded events: invented, and noted as an assumption."""
