@@ -38,6 +38,7 @@ class FakeChildren:
     usable_bytes: Callable[[str], int] = lambda label: 80 * GIB
     ending_on: Callable[[str], Ending | None] = lambda label: None
     steps: int = 1
+    alike: Callable[[str, str], bool] = lambda gpu, other: True
     calls: list[Call] = field(default_factory=list)
 
     def __call__(self, target: Target, *, hook: str, options: dict[str, Any], **how: Any) -> Exit:
@@ -56,5 +57,8 @@ class FakeChildren:
             writer.peak(Peak(half, self.reserved_bytes, self.reserved_bytes, 0, "forward", place, kinds))
         for index in range(self.steps):
             writer.step(Step(index, 10, 0, half))
+        if "alike" in options:
+            same = [other for other in options["alike"] if self.alike(options["gpu"], other)]
+            writer.fact("alike", same)
         writer.close(ending)
         return Exit(code=ending.exit_code, seconds=0.1, failure=ending.failure)

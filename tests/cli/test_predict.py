@@ -8,7 +8,7 @@ import pytest
 from children import GIB, FakeChildren
 
 from flatout.cli.main import run
-from flatout.gpu import find
+from flatout.gpu import all_gpus, find
 from flatout.recording import open_recording
 from flatout.recording.schema import Ending, Failure, Place
 
@@ -147,6 +147,47 @@ def test_several_gpus(children: FakeChildren, capsys: pytest.CaptureFixture[str]
     quiet = {call.options["gpu"]: call.quiet for call in children.calls if not call.options["unlimited"]}
     assert quiet == {find("h100").label: False, find("t4").label: True}
     assert "does not fit" in err
+
+
+def ran_on(children: FakeChildren) -> list[str]:
+    return [call.options["gpu"] for call in children.calls]
+
+
+def test_every_gpu_from_one_run(children: FakeChildren, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["predict", "--gpu", "all", "--json", "-", "train.py"]) == 0
+    results = json.loads(capsys.readouterr().out)["results"]
+    assert ran_on(children) == ["GB200 186 GB"]
+    assert [result["label"] for result in results] == [gpu.label for gpu in all_gpus()]
+    assert {result["judged_from"] for result in results} == {None, "GB200 186 GB"}
+    assert all("alike" not in result["facts"] for result in results)
+
+
+def test_a_run_for_each_path(children: FakeChildren) -> None:
+    children.alike = lambda gpu, other: ("RTX" in gpu) == ("RTX" in other)
+    assert run(["predict", "--gpu", "all", "train.py"]) == 0
+    assert ran_on(children) == ["GB200 186 GB", "RTX PRO 6000 Blackwell"]
+    assert [call.quiet for call in children.calls] == [False, True]
+
+
+def test_gpus_that_may_just_be_enough_run_themselves(
+    children: FakeChildren, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It keeps 42 GiB, half of which it gives back when there is no more: less than half is too little for certain."""
+    children.reserved_bytes = 42 * GIB
+    assert run(["predict", "--gpu", "all", "--json", "-", "train.py"]) == 1
+    between = {gpu.label for gpu in all_gpus() if 20 * GIB < gpu.usable_bytes < 43 * GIB}
+    assert {"A100 SXM 40 GB", "RTX 4090"} < between
+    assert set(ran_on(children)[1:]) == between
+    outcomes = {one["label"]: one["outcome"] for one in json.loads(capsys.readouterr().out)["results"]}
+    assert (outcomes["T4"], outcomes["A100 SXM 80 GB"], outcomes["L40"]) == ("out_of_memory", "fits", "fits")
+
+
+@pytest.mark.parametrize("kind", ["SystemExit", "RuntimeError"])
+def test_a_script_that_fails_everywhere_runs_once(children: FakeChildren, kind: str) -> None:
+    children.steps = 0
+    children.ending = Ending("error", 1, Failure(kind, "no data"))
+    assert run(["predict", "--gpu", "all", "train.py"]) == (2 if kind == "SystemExit" else 1)
+    assert len(children.calls) == 1
 
 
 def test_verbose_lets_all_of_them_speak(children: FakeChildren) -> None:

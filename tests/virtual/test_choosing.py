@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from flatout.gpu import all_gpus, find
-from flatout.virtual.choosing import leaders, shared_result
+from flatout.virtual.choosing import largest, shared_result
 from flatout.virtual.prediction import Memory, Result
 from flatout.virtual.timing import Timing
 
@@ -15,21 +15,15 @@ A100 = find("a100-80gb")
 
 
 def run(needed_bytes: int, outcome: str = "fits", **facts: object) -> Result:
-    """A run on an A100 with 80 GB that needs so much, context and all."""
-    memory = Memory(
-        A100.memory_bytes, A100.usable_bytes, A100.context_bytes, 0, needed_bytes - A100.context_bytes, 0, 0, None, {}
-    )
+    """A run on an A100 with 80 GB that needs so much, context and all, and never has anything to give back."""
+    mine = needed_bytes - A100.context_bytes
+    memory = Memory(A100.memory_bytes, A100.usable_bytes, A100.context_bytes, mine, mine, mine, 0, None, {})
     result = Result(A100.name, A100.label, "fits", memory, None, 0, used_gpu=True, steps=3, operations=9, facts=facts)
     return msgspec.structs.replace(result, outcome=outcome)
 
 
-def test_one_gpu_of_each_capability_leads_the_one_with_most_memory() -> None:
-    gpus = all_gpus()
-    chosen = leaders(gpus)
-    assert len(chosen) == len({gpu.compute_capability for gpu in gpus}) < len(gpus) / 4
-    for gpu in gpus:
-        (leader,) = [one for one in chosen if one.compute_capability == gpu.compute_capability]
-        assert leader.usable_bytes >= gpu.usable_bytes
+def test_the_gpu_with_most_memory_leads() -> None:
+    assert largest(all_gpus()).usable_bytes == max(gpu.usable_bytes for gpu in all_gpus())
 
 
 @pytest.mark.parametrize(("needed", "outcome"), [(10 * GIB, "fits"), (50 * GIB, "out_of_memory")])
@@ -47,6 +41,14 @@ def test_a_smaller_gpu_is_judged_by_what_the_run_needs(needed: int, outcome: str
 def test_a_gpu_that_is_nearly_full_gets_its_own_run(ratio: float) -> None:
     small = find("a100-40gb")
     assert shared_result(run(int(ratio * small.usable_bytes)), None, small, Timing()) is None
+
+
+def test_what_is_kept_and_not_used_is_no_reason_to_run_out() -> None:
+    small = find("a100-40gb")
+    kept = run(50 * GIB)
+    assert kept.memory is not None
+    memory = msgspec.structs.replace(kept.memory, peak_allocated_bytes=30 * GIB)
+    assert shared_result(msgspec.structs.replace(kept, memory=memory), None, small, Timing()) is None
 
 
 @pytest.mark.parametrize("fact", ["asked_for_free_memory", "out_of_memory_caught"])

@@ -31,7 +31,7 @@ class Options(msgspec.Struct, frozen=True):
     """What the parent asks for.
 
     `assume` gives values for what would have to be invented; `unlimited` lifts the memory limit. `own_files` are
-    written by flatout's launcher while the script runs.
+    written by flatout's launcher while the script runs. `alike`: GPUs that the run may stand for as well, by label.
     """
 
     gpu: str
@@ -44,6 +44,7 @@ class Options(msgspec.Struct, frozen=True):
     launched_as: str = "script"
     script: str = ""
     own_files: tuple[str, ...] = ()
+    alike: tuple[str, ...] = ()
 
 
 class DryRunHook:
@@ -134,6 +135,8 @@ class DryRunHook:
     def _write_facts(self, error: BaseException | None) -> None:
         for name, value in self._machine.facts.items():
             self._writer.fact(name, value)
+        if self._options.alike:
+            self._writer.fact("alike", self._machine.alike.labels())
         self._writer.fact("optimizer_state_bytes", sum(self._state_bytes.values()))
         memory = self._machine.gpus[0].memory
         self._writer.fact("live_bytes_by_category", memory.live_by_category())
@@ -176,7 +179,8 @@ def install(raw: dict[str, Any]) -> DryRunHook | None:
     """
     options = msgspec.convert(raw, Options, strict=False)
 
-    from flatout.gpu import find
+    from flatout.gpu import all_gpus, find
+    from flatout.virtual.alike import Alike
     from flatout.virtual.boot import boot
 
     specification = find(options.gpu, Path(options.gpus_file) if options.gpus_file else None)
@@ -195,6 +199,9 @@ def install(raw: dict[str, Any]) -> DryRunHook | None:
     if writer is None or host is None:
         return None
     writer.fact("host", msgspec.structs.asdict(host))
+    if options.alike:
+        known = all_gpus(Path(options.gpus_file) if options.gpus_file else None)
+        machine.alike = Alike(gpu for gpu in known if gpu.label in set(options.alike))
 
     from flatout.steps import watch_steps
     from flatout.virtual.clock import Clock

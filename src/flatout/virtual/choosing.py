@@ -1,23 +1,29 @@
 """Many GPUs from few runs: which of them share a run of the script, and which need their own.
 
-What PyTorch launches, and the memory that it takes for it, hangs on the GPU's compute capability: which attention
-kernel, which data types, how large cuBLAS's workspace is. GPUs of one capability share a run, on the one of them that
-has most memory. Temporaries that hang on the number of multiprocessors are those of that GPU, which is why a GPU that
-is nearly full gets a run of its own. So does every GPU where the script asked how much memory is free, or caught
-running out of it. What it decides by a GPU's name is decided as on the GPU that it ran on.
+The script runs on the GPU with most memory. Whatever it, or PyTorch, decides by what the GPU is (which attention
+kernel, how large a workspace, what its compute capability is) is worked out for the others too (see
+`flatout.virtual.alike`): those with the same answers would have run the same operations, and are judged by the same
+recording. What is left runs on the largest GPU of the rest, until none is left.
+
+A run of its own needs a GPU on which the script may just fit: what PyTorch keeps for later it gives back when memory is
+short, and temporaries that hang on the number of multiprocessors are those of the GPU that the script ran on. So does
+every GPU where the script asked how much memory is free, or caught running out of it. What it decides by a name or
+size is decided as on the GPU that it ran on, and said to be.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from flatout.recording import open_recording
-from flatout.virtual.dry_run import DryRun, Job, predict
+from flatout.virtual.dry_run import DryRun, Job, predict, unlimited_path
+from flatout.virtual.one_host import as_measured_in
 from flatout.virtual.prediction import Prediction, Result, with_results
 from flatout.virtual.timing import Timing, predicted_time
 
@@ -29,18 +35,13 @@ NEARLY_FULL_RATIO = 0.03
 """A GPU whose need is within 3 % of what it has gets a run of its own."""
 
 
-def leaders(gpus: Sequence[GPU]) -> list[GPU]:
-    """The GPUs that the script runs on: of each compute capability the one with most memory."""
-    best: dict[tuple[int, int], GPU] = {}
-    for gpu in gpus:
-        known = best.get(gpu.compute_capability)
-        if known is None or gpu.usable_bytes > known.usable_bytes:
-            best[gpu.compute_capability] = gpu
-    return list(best.values())
+def largest(gpus: Iterable[GPU]) -> GPU:
+    """The one with most memory; the first of several."""
+    return max(gpus, key=lambda gpu: gpu.usable_bytes)
 
 
 def shared_result(leader: Result, tape: Tape | None, gpu: GPU, timing: Timing) -> Result | None:
-    """What the leader's run says of another GPU of its capability; None where that one needs its own run."""
+    """What the leader's run says of another GPU where the path is the same; None where that one needs its own run."""
     if leader.facts.get("asked_for_free_memory") or leader.out_of_memory_caught:
         return None
     memory = leader.unlimited or leader.memory
@@ -53,16 +54,16 @@ def shared_result(leader: Result, tape: Tape | None, gpu: GPU, timing: Timing) -
         context_bytes=gpu.context_bytes,
         free_bytes=gpu.usable_bytes - gpu.context_bytes - memory.peak_reserved_bytes,
     )
-    fullest, emptiest = here.needed_at_most_bytes / gpu.usable_bytes, here.needed_bytes / gpu.usable_bytes
-    if fullest > 1 - NEARLY_FULL_RATIO and emptiest < 1 + NEARLY_FULL_RATIO and leader.outcome != "error":
-        return None
-    if emptiest > 1 and leader.outcome != "error":
-        return msgspec.structs.replace(
-            leader, gpu=gpu.name, label=gpu.label, outcome="out_of_memory", memory=here, unlimited=here, time=None,
-            needed_bytes=here.needed_bytes, judged_from=leader.label,
-        )  # fmt: skip
-    if leader.outcome == "out_of_memory":
-        return None
+    if leader.outcome != "error":
+        # Reserved and not allocated is what PyTorch gives back before it runs out.
+        least_bytes = here.peak_allocated_bytes + here.context_bytes
+        if least_bytes > (1 + NEARLY_FULL_RATIO) * gpu.usable_bytes:
+            return msgspec.structs.replace(
+                leader, gpu=gpu.name, label=gpu.label, outcome="out_of_memory", memory=here, unlimited=here, time=None,
+                needed_bytes=here.needed_bytes, judged_from=leader.label,
+            )  # fmt: skip
+        if here.needed_at_most_bytes > (1 - NEARLY_FULL_RATIO) * gpu.usable_bytes or leader.outcome == "out_of_memory":
+            return None
     return msgspec.structs.replace(
         leader, gpu=gpu.name, label=gpu.label, memory=here, judged_from=leader.label,
         time=None if leader.time is None else predicted_time(tape, gpu, timing),
@@ -72,29 +73,71 @@ def shared_result(leader: Result, tape: Tape | None, gpu: GPU, timing: Timing) -
 
 def predict_many(dry_run: DryRun, gpus: Sequence[GPU], scratch: Path, *, stdout_to_stderr: bool = False) -> Prediction:
     """A prediction for all of these GPUs, from as few runs of the script as tell it. Raises as `predict` does."""
-    first = [_job(gpu, scratch) for gpu in leaders(gpus)]
-    prediction = predict(dry_run, first, stdout_to_stderr=stdout_to_stderr)
-    results = {result.label: result for result in prediction.results}
-    tapes = {job.gpu.compute_capability: _tape(job.recording) for job in first}
-    led_by = {job.gpu.compute_capability: results[job.gpu.label] for job in first}
-    alone = []
-    for gpu in gpus:
-        if gpu.label not in results:
-            shared = shared_result(led_by[gpu.compute_capability], tapes[gpu.compute_capability], gpu, dry_run.timing)
-            if shared is None:
+    found = _Found(dry_run.timing)
+    left, alone = list(gpus), []
+    prediction: Prediction | None = None
+    while left:
+        job = _job(largest(left), scratch)
+        left.remove(job.gpu)
+        run = replace(dry_run, options={**dry_run.options, "alike": [gpu.label for gpu in left]})
+        one = predict(run, [job], stdout_to_stderr=stdout_to_stderr, first_aloud=prediction is None)
+        prediction = prediction or one
+        (leader,) = one.results
+        tape = found.lead(leader, job)
+        # A run that tells nothing of its GPU would tell nothing of others either.
+        same = {gpu.label for gpu in left} if leader.says_nothing else _alike(job)
+        for gpu in [gpu for gpu in left if gpu.label in same]:
+            left.remove(gpu)
+            if not found.share(leader, tape, gpu):
                 alone.append(_job(gpu, scratch))
-            else:
-                results[gpu.label] = shared
+    assert prediction is not None
     if alone:
         own = predict(dry_run, alone, stdout_to_stderr=stdout_to_stderr, first_aloud=False)
-        results.update({result.label: result for result in own.results})
-    return with_results(prediction, [results[gpu.label] for gpu in gpus])
+        for result, job in zip(own.results, alone, strict=True):
+            found.lead(result, job)
+    return with_results(prediction, [found.results[gpu.label] for gpu in gpus])
+
+
+@dataclass
+class _Found:
+    """Results by label, all timed on one host: as the first run measured it."""
+
+    timing: Timing
+
+    def __post_init__(self) -> None:
+        self.results: dict[str, Result] = {}
+        self._first: Tape | None = None
+
+    def lead(self, result: Result, job: Job) -> Tape | None:
+        """Take the result of a GPU's own run; its tape."""
+        with open_recording(job.recording) as recording:
+            tape = recording.tape()
+        time = result.time
+        if tape is not None and time is not None:
+            if self._first is not None:
+                tape = as_measured_in(tape, self._first)
+                time = predicted_time(tape, job.gpu, self.timing)
+            self._first = self._first or tape
+        facts = {name: fact for name, fact in result.facts.items() if name != "alike"}
+        self.results[result.label] = msgspec.structs.replace(result, time=time, facts=facts)
+        return tape
+
+    def share(self, leader: Result, tape: Tape | None, gpu: GPU) -> bool:
+        """Judge a GPU by the leader's run, if that can be."""
+        result = shared_result(self.results[leader.label], tape, gpu, self.timing)
+        if leader.says_nothing:
+            result = msgspec.structs.replace(leader, gpu=gpu.name, label=gpu.label, judged_from=leader.label)
+        if result is not None:
+            self.results[gpu.label] = result
+        return result is not None
 
 
 def _job(gpu: GPU, scratch: Path) -> Job:
     return Job(gpu, scratch / f"{re.sub('[^a-z0-9]+', '-', gpu.label.lower())}.flatout", scratch)
 
 
-def _tape(path: Path) -> Tape | None:
-    with open_recording(path) as recording:
-        return recording.tape()
+def _alike(job: Job) -> set[str]:
+    """The GPUs that the job's run stands for as well: of the run without a limit, where there was one."""
+    path = unlimited_path(job)
+    with open_recording(path if path.exists() else job.recording) as recording:
+        return set(recording.facts().get("alike", ()))

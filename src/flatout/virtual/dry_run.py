@@ -90,6 +90,11 @@ def predict(
     return gather(done[0][0], [result for _, result in done])
 
 
+def unlimited_path(job: Job) -> Path:
+    """Where a second run, without a limit, is recorded if the first ran out of memory."""
+    return job.scratch / f"{job.recording.stem}-unlimited{job.recording.suffix}"
+
+
 def _run(dry_run: DryRun, job: Job, setting: _Setting) -> tuple[Run, Result]:
     exit = _follow(dry_run, job, job.recording, setting)
     with open_recording(job.recording) as recording:
@@ -97,7 +102,7 @@ def _run(dry_run: DryRun, job: Job, setting: _Setting) -> tuple[Run, Result]:
         if result.outcome != "out_of_memory" or result.error is None:
             return recording.run, result
         # The script stopped where memory ran out. How much it would have needed only a second run can tell.
-        path = job.scratch / f"{job.recording.stem}-unlimited{job.recording.suffix}"
+        path = unlimited_path(job)
         _follow(dry_run, job, path, replace(setting, quiet=True), unlimited=True)
         with open_recording(path) as unlimited:
             return recording.run, judge(recording, job.gpu, exit, unlimited, timing=dry_run.timing)

@@ -13,6 +13,7 @@ import torch
 
 from flatout.recording.schema import Phase
 from flatout.virtual import files
+from flatout.virtual.alike import Alike
 from flatout.virtual.cuda_errors.driver import invalid_device_ordinal
 from flatout.virtual.memory import DeviceMemory
 from flatout.virtual.places import user_place
@@ -50,6 +51,7 @@ class Machine:
         operations: operations issued to a GPU since the start.
         out_of_memory_errors: how often memory ran out, also where the script caught that.
         facts: what the recording shall tell, as plain data.
+        alike: other GPUs on which the script would have taken the same path so far.
         initialized: whether the script has used CUDA (what ``torch.cuda.is_initialized`` says).
         clock: who writes the tape (see `flatout.virtual.clock`), or None.
         workspaces: memory that libraries keep once taken, by device, stream, thread and library.
@@ -69,6 +71,7 @@ class Machine:
         self.initialized = False
         self.thread = _ThreadState()
         self.facts: dict[str, Any] = {}
+        self.alike = Alike()
         self.workspaces: dict[Any, Any] = {}
         self.steps: Any = None
         self.clock: Any = None

@@ -239,10 +239,9 @@ def _random(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
 
 def _scaled_mm(op: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     """Source: ``_scaled_mm_out_cuda`` in aten/src/ATen/native/cuda/Blas.cpp."""
-    from flatout.virtual import machine as machines
+    from flatout.virtual.kernels.target import decided
 
-    capability = machines.current().gpu().specification.compute_capability
-    if capability is not None and tuple(capability) < (8, 9):
+    if decided(None, lambda capability: capability < (8, 9)):
         raise RuntimeError(
             "torch._scaled_mm is only supported on CUDA devices with compute capability >= 9.0 or 8.9, or ROCm MI300+"
         )

@@ -7,10 +7,9 @@ from typing import Any
 
 import torch
 
-from flatout.virtual import machine as machines
 from flatout.virtual.face.patches import Patches
 from flatout.virtual.face.properties import cuda_version
-from flatout.virtual.kernels.target import cudnn_version
+from flatout.virtual.kernels.target import cudnn_version, decided
 
 _benchmark_limit = [10]
 
@@ -68,9 +67,10 @@ def install(patches: Patches) -> None:
     if real is not cudnn:
         patches.set(real, "version", lambda: version)
     patches.set(torch.backends.cuda, "is_flash_attention_available", lambda: True)
-    rates = machines.current().gpu().specification.compute_capability
-    patches.set(
-        torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation or rates >= (8, 0)
-    )
+    patches.set(torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation or _is_ampere())
     if hasattr(torch.cuda, "is_tf32_supported"):
-        patches.set(torch.cuda, "is_tf32_supported", lambda: rates >= (8, 0))
+        patches.set(torch.cuda, "is_tf32_supported", _is_ampere)
+
+
+def _is_ampere() -> bool:
+    return decided(None, lambda capability: capability >= (8, 0))

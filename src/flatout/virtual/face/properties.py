@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import uuid
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from flatout.virtual import machine as machines
 from flatout.virtual.kernels import target
 
 if TYPE_CHECKING:
@@ -31,6 +34,16 @@ _BY_CAPABILITY = {
     (12, 1): (1536, 100, 99),
 }
 _KIB = 1024
+_OF_A_CAPABILITY = frozenset(
+    (
+        "major",
+        "minor",
+        "gcnArchName",
+        *(f"shared_memory_per_{one}" for one in ("block_optin", "multiprocessor")),
+        "max_threads_per_multi_processor",
+    )
+)
+_OF_A_GPU = {"name": "name", "total_memory": "memory", "multi_processor_count": "multiprocessors"}
 
 
 class _CudaDeviceProperties:
@@ -60,19 +73,53 @@ class _CudaDeviceProperties:
         self.pci_domain_id = 0
         # A name-based identifier: the same GPU in the same slot has the same one in every run.
         self.uuid = uuid.uuid5(uuid.NAMESPACE_OID, f"flatout/{gpu.name}/{number}")
-        self.gcnArchName = f"{self.major}.{self.minor}"
+        self.gcnArchName = "{}.{}".format(*gpu.compute_capability)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in _OF_A_CAPABILITY:
+            _asked_for_capability(name)
+        elif name in _OF_A_GPU:
+            _asked_for(_OF_A_GPU[name])
+        return object.__getattribute__(self, name)
 
     def __repr__(self) -> str:
+        own = vars(self)  # read by people, and by nothing that decides
         return (
-            f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, "
-            f"total_memory={self.total_memory // (_KIB * _KIB)}MB, multi_processor_count={self.multi_processor_count}, "
-            f"uuid={self.uuid}, pci_bus_id={self.pci_bus_id}, pci_device_id={self.pci_device_id}, "
-            f"pci_domain_id={self.pci_domain_id}, L2_cache_size={self.L2_cache_size // (_KIB * _KIB)}MB)"
+            f"_CudaDeviceProperties(name='{own['name']}', major={own['major']}, minor={own['minor']}, "
+            f"total_memory={own['total_memory'] // (_KIB * _KIB)}MB, "
+            f"multi_processor_count={own['multi_processor_count']}, uuid={own['uuid']}, "
+            f"pci_bus_id={own['pci_bus_id']}, pci_device_id={own['pci_device_id']}, "
+            f"pci_domain_id={own['pci_domain_id']}, L2_cache_size={own['L2_cache_size'] // (_KIB * _KIB)}MB)"
         )
 
 
 _CudaDeviceProperties.__module__ = "torch.cuda"
 _made: dict[tuple[Any, int], Any] = {}
+
+
+def _asked_for_capability(name: str) -> None:
+    """The script may go by it: only GPUs that answer the same take the same path for certain."""
+    alike = machines.current().alike
+    if alike.others and not _pytorch_checks_itself():
+        place = {"major": 0, "minor": 1}.get(name)
+        target.decided(None, lambda capability: capability if place is None else (capability[place],))
+
+
+def _asked_for(what: str) -> None:
+    """Each GPU answers otherwise, and scripts mostly print it: one run cannot stand for others without saying so."""
+    machine = machines.current()
+    if machine.alike.others and not _pytorch_checks_itself():
+        machine.assume_that(f"what hangs on the GPU's {what} is as on the GPU that the script ran on")
+
+
+def _pytorch_checks_itself() -> bool:
+    """When CUDA starts, PyTorch asks whether it was built for the GPU; nothing else hangs on that."""
+    frame: FrameType | None = sys._getframe(3)
+    while frame is not None and frame.f_globals.get("__name__") == "torch.cuda":
+        if frame.f_code.co_name == "_lazy_init":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def device_properties(gpu: GPU, number: int) -> Any:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import torch
 
+from flatout.virtual import machine as machines
 from flatout.virtual.kernels.target import compute_capability, cuda_version, cudnn_version, torch_version
 from flatout.virtual.tensor import native_index
 
@@ -53,6 +54,11 @@ def choose(call: Call, *, nested: bool = False) -> int:
 
     Raises ``RuntimeError`` with CUDA's words where the script allows none that can do it.
     """
+    alike = machines.current().alike
+    return alike.by_capability(lambda one: _choose(replace(call, capability=one), nested), _choose(call, nested))
+
+
+def _choose(call: Call, nested: bool) -> int:
     enabled = {
         MATH: _C._get_math_sdp_enabled(),
         FLASH: _C._get_flash_sdp_enabled(),

@@ -7,6 +7,7 @@ heads, length, head size).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from flatout.virtual.kernels import efficient_backward
 from flatout.virtual.kernels.attention_choice import HALF
 from flatout.virtual.kernels.efficient_backward import FLOAT_BYTES
 from flatout.virtual.kernels.layouts import copy_bytes, padded
-from flatout.virtual.kernels.target import Temporaries, compute_capability, scratch
+from flatout.virtual.kernels.target import Temporaries, decided, scratch
 from flatout.virtual.operators import Operator
 from flatout.virtual.stand_ins import stands_in
 from flatout.virtual.tensor import native_index
@@ -81,7 +82,7 @@ def efficient_backward_kernel(
             columns = attn_bias.shape[-1]
             rows = empty((*attn_bias.shape[:-1], padded(columns, BIAS_MULTIPLE)), attn_bias.dtype, index)
             grad_bias = rows.narrow(-1, 0, columns)
-        kernel = efficient_backward.kernel_for(query, key, value, dropout_p > 0, compute_capability(index))
+        kernel = decided(index, partial(efficient_backward.kernel_for, query, key, value, dropout_p > 0))
         delta_bytes = batch * heads * length * FLOAT_BYTES
         if not kernel.computes_delta:
             with Temporaries(index) as products:

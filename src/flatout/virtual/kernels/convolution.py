@@ -6,6 +6,7 @@ Sources: aten/src/ATen/native/Convolution.cpp and native/cudnn/ConvShared.cpp.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from flatout.virtual.kernels import workspaces
 from flatout.virtual.kernels.attention_choice import HALF
 from flatout.virtual.kernels.factories import stride_for
 from flatout.virtual.kernels.layouts import copy_bytes, cudnn_format
-from flatout.virtual.kernels.target import Temporaries, compute_capability, scratch
+from flatout.virtual.kernels.target import Temporaries, decided, scratch
 from flatout.virtual.operators import Operator, operator
 from flatout.virtual.stand_ins import stands_in
 from flatout.virtual.tensor import native_index
@@ -60,7 +61,7 @@ def _workspace(
         output_bytes,
         input.element_size(),
         channels_last=layout is not torch.contiguous_format,
-        tensor_cores=_uses_tensor_cores(input.dtype, compute_capability(index)),
+        tensor_cores=decided(index, partial(_uses_tensor_cores, input.dtype)),
         pointwise=all(n == 1 for n in weight.shape[2:]),
     )
 

@@ -17,7 +17,7 @@ import torch
 
 from flatout.virtual import machine as machines
 from flatout.virtual.dispatch import generic
-from flatout.virtual.kernels.target import compute_capability, torch_version
+from flatout.virtual.kernels.target import decided, torch_version
 from flatout.virtual.operators import Operator
 from flatout.virtual.stand_ins import stands_in
 from flatout.virtual.tensor import HOST_INDEX, native_index
@@ -70,15 +70,14 @@ def use_handle(index: int, kind: str = "cublas") -> None:
     if machine.steps is not None:
         machine.steps.work_begins()
     memory = machine.gpus[index - 1].memory
-    capability = compute_capability(index)
     if kind == "lt":
         use_handle(index)
-        nbytes, kept = lt_workspace(capability)
+        nbytes, kept = decided(index, lt_workspace)
         if not kept:
             memory.scratch(nbytes)
             return
     else:
-        nbytes = workspace_bytes(capability)
+        nbytes = decided(index, workspace_bytes)
     known[key] = memory.allocate(nbytes, "workspace") if nbytes else True
 
 

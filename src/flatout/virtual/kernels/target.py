@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from flatout.virtual import machine as machines
 from flatout.virtual.tensor import HOST_INDEX
 
+T = TypeVar("T")
 DEFAULT_CAPABILITY = (8, 0)
 DEFAULT_MULTIPROCESSORS = 108
 
@@ -74,6 +76,11 @@ def compute_capability(index: int | None = None) -> tuple[int, int]:
         return DEFAULT_CAPABILITY
     capability = known.compute_capability
     return int(capability[0]), int(capability[1])
+
+
+def decided(index: int | None, answer: Callable[[tuple[int, int]], T]) -> T:
+    """What hangs on the GPU's compute capability: `answer` for this one, compared with that for others alike."""
+    return machines.current().alike.by_capability(answer, answer(compute_capability(index)))
 
 
 def multiprocessors(index: int | None = None) -> int:
