@@ -74,6 +74,13 @@ def test_a_norm_that_is_written_out(subject: Make) -> None:
     assert (finding.saving.seconds_per_step or 0) > 30 * pass_seconds
 
 
+def test_older_versions_add_gradients_in_place(subject: Make) -> None:
+    in_place = Operation("aten::add_.Tensor", (X, X), written=(0,))
+    older = (*BACKWARD[:7], in_place, *BACKWARD[7:-2], in_place, BACKWARD[-1])
+    (finding,) = found(subject, LAYER, *FORWARD, "backward", *older, LAYER)
+    assert finding.evidence["kernels_per_norm"] == len(FORWARD) + len(older)  # type: ignore[attr-defined]
+
+
 def test_norms_are_told_apart_in_their_order(subject: Make) -> None:
     twice = (LAYER, *FORWARD, LAYER, *FORWARD, "backward", *BACKWARD, LAYER, *BACKWARD, LAYER, "forward")
     (finding,) = found(subject, *twice)

@@ -78,6 +78,8 @@ def _letter(one: Launched, shape: tuple[int, ...]) -> str:
     rows = (*shape[:-1], 1)
     inputs = [tensor.shape for tensor in one.operation.inputs()]
     made = [tensor.shape for tensor in one.operation.outputs]
+    if one.name == "add_":
+        return "A" if inputs == [shape, shape] else "."
     if one.cast is not None:
         return "c" if one.cast[0].shape == shape else "."
     if one.name == "sum" and inputs == [shape] and made != [rows]:
@@ -113,20 +115,31 @@ def _region(
         *([("d narrow", "d y", "weight"), ("rows", "d y", normed), ("d weight", "rows")] if weight else []),
         *([("d normed", "d narrow")] if narrow else []),
         ("d root x", d_normed, "x"), ("d first", d_normed, "root"), ("d root", "d root x"),
-        *([("d shared", "d first", "d outside")] if shared else []),
+        *([("d shared", "d outside", "d first")] if shared else []),
         ("root^3", "root"), ("-root^3/2", "root^3"), ("d mean", "d root", "-root^3/2"), ("d square", "d mean"),
         ("x^1", "x"), ("2x", "x^1"), ("d second", "d square", "2x"), ("d x", d_first, "d second"),
         *([("d narrow x", "d x")] if widen else []),
     ]  # fmt: skip
-    return Region(
-        tuple(_part(one, made, reads, shape) for one, (made, *reads) in zip(ahead, forward)),
-        tuple(_part(one, made, reads, shape) for one, (made, *reads) in zip(back, backward)),
-        (forward[-1][0], backward[-1][0], *(["d weight"] if weight else [])),
-    )
+    parts_forward, _ = _parts(ahead, forward, shape)
+    parts_backward, gradient = _parts(back, backward, shape)
+    return Region(parts_forward, parts_backward, (forward[-1][0], gradient, *(["d weight"] if weight else [])))
 
 
-def _part(one: Launched, made: str, reads: Sequence[str], shape: tuple[int, ...]) -> Part:
-    if one.cast is not None and not one.operation.outputs:
-        return Part(one.position, (made, *reads))
-    first = next(one.operation.inputs())
-    return Part(one.position, tuple(reads if first.shape == shape else reversed(reads)), (made,))
+def _parts(
+    steps: Sequence[Launched], chain: Sequence[tuple[str, ...]], shape: tuple[int, ...]
+) -> tuple[tuple[Part, ...], str]:
+    """The parts, and the name of what the last one makes."""
+    stands_for: dict[str, str] = {}
+    parts = []
+    for one, (made, *names) in zip(steps, chain):
+        reads = [stands_for.get(name, name) for name in names]
+        if one.cast is not None and not one.operation.outputs:
+            parts.append(Part(one.position, (made, *reads)))
+        elif not one.operation.outputs:  # a sum of gradients in place, as older versions of PyTorch make it
+            parts.append(Part(one.position, tuple(reads)))
+            stands_for[made] = reads[0]
+        else:
+            first = next(one.operation.inputs())
+            parts.append(Part(one.position, tuple(reads if first.shape == shape else reversed(reads)), (made,)))
+    last = chain[-1][0]
+    return tuple(parts), stands_for.get(last, last)
