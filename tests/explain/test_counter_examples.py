@@ -8,7 +8,7 @@ import pytest
 
 from flatout.explain.rules import batches, copies, host_waits
 from flatout.explain.subject import Subject
-from flatout.recording.tape import Enter, Event, Fetch, Launch, Loader, Tape, Transfer, Wait, Work
+from flatout.recording.tape import Enter, Event, Fetch, Launch, Loader, Tape, Transfer, Wait, Work, with_workers
 from flatout.timeline import play
 
 Make = Callable[..., Subject]
@@ -132,6 +132,15 @@ def test_workers_on_data_in_memory_would_lose(subject: Make) -> None:
     loader = Loader(0.2e-3, workers=0)
     one = subject(Fetch(0, 1), Launch(1), Work(0.3e-3), loaders=(loader,))
     assert list(batches.find(one)) == []
+
+
+def test_workers_that_may_as_well_lose_are_not_proposed(subject: Make) -> None:
+    """A batch takes a little longer to make than to hand over, which is known less well than that."""
+    one = subject(Fetch(0, 1), Launch(1), Work(0.3e-3), loaders=(Loader(1.2e-3, workers=0),))
+    assert one.saved_seconds(with_workers(one.tape, 1)) > one.worth_seconds
+    assert list(batches.find(one)) == []
+    (finding,) = batches.find(subject(Fetch(0, 1), Launch(1), Work(0.3e-3), loaders=(Loader(3e-3, workers=0),)))
+    assert finding.code == "FO304"
 
 
 def test_workers_where_the_gpu_hides_the_loading_gain_nothing(subject: Make) -> None:

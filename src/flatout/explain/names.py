@@ -21,4 +21,5 @@ NAMES = {
     "FO609": "launch-bound",
     "FO610": "optimizer-not-fused",
     "FO611": "loss-in-many-passes",
+    "FO612": "norm-written-out",
 }

@@ -14,6 +14,7 @@ from flatout.explain.rules import (
     launches,
     loss_passes,
     misaligned_products,
+    norm_written_out,
     optimizer_launches,
 )
 from flatout.explain.subject import Subject
@@ -29,5 +30,6 @@ RULES: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
     misaligned_products.find,
     optimizer_launches.find,
     loss_passes.find,
+    norm_written_out.find,
     launches.find,
 )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from flatout.explain.subject import Subject
 from flatout.findings import Finding, Remedy
 from flatout.recording.tape import Fetch, with_workers
+from flatout.timeline.uncertainty import HOST_UNCERTAINTY
 
 _GOOD_ENOUGH = 0.02
 """The fewest workers whose step is within 2 % of the best are proposed."""
@@ -24,6 +27,8 @@ def find(subject: Subject) -> Iterator[Finding]:
         if not saved:
             continue
         workers = _fewest(saved, timeline.step_seconds)
+        if not loader.workers and not _surely_worth(subject, number, workers):
+            continue
         saving = subject.saving(with_workers(subject.tape, workers, number))
         if saving is None:
             continue
@@ -42,6 +47,12 @@ def find(subject: Subject) -> Iterator[Finding]:
                 "cores_assumed": subject.host.cores,
             },
         )
+
+
+def _surely_worth(subject: Subject, loader: int, workers: int) -> bool:
+    """Whether it is with batches that take long to hand over: where that decides, workers may as well lose."""
+    slower = msgspec.structs.replace(subject.host, handover_seconds=subject.host.handover_seconds * HOST_UNCERTAINTY)
+    return subject.saved_seconds(with_workers(subject.tape, workers, loader), slower) >= subject.worth_seconds
 
 
 def _fewest(saved: dict[int, float], step_seconds: float) -> int:
