@@ -145,8 +145,8 @@ class Result(msgspec.Struct, frozen=True):
     apart in `unlimited`. `holders` and `per_step` belong to `unlimited` then, else to `memory`; `steps` are always
     those of the run with the limit. `judged_from`: the script ran on that GPU instead, whose path this one shares.
     `dollars_per_million_samples` and `dollars_per_million_steps` are known where a price was given, the former where
-    loaders count samples. `used_gpu` is False when the script never put anything on the GPU. `stopped`: flatout ended the script after the steps asked for, so what comes after them
-    (validation, saving) was not seen.
+    loaders count samples. `used_gpu` is False when the script never put anything on the GPU. `stopped`: flatout ended
+    the script after the steps asked for, so what comes after them (validation, saving) was not seen.
     """
 
     gpu: str
@@ -229,7 +229,7 @@ SECONDS_PER_HOUR = 3600.0
 
 
 def priced(prediction: Prediction, dollars_per_hour: Mapping[str, float]) -> Prediction:
-    """With the cost of a million steps, and of samples if loaders count them, where a GPU's price (by label) is known."""
+    """With the cost of a million steps, and of samples if loaders count them, by prices of GPUs' labels."""
     results = []
     for result in prediction.results:
         price, time = dollars_per_hour.get(result.label), result.time
