@@ -80,13 +80,15 @@ def test_a_kept_recording_gives_the_same_prediction_twice(script: Path, tmp_path
     assert (code, "options come before it" in report) == (2, True)
 
 
-def test_every_gpu_in_one_table_from_a_few_runs(script: Path, tmp_path: Path) -> None:
+def test_every_gpu_in_one_table_and_the_script_runs_once_a_path(script: Path, tmp_path: Path) -> None:
     script.write_text(SCRIPT.replace("for x, y", "open('ran', 'a').write('x')\nfor x, y"))
     _, report, found = flatout(tmp_path, "--allow-writes", "--gpu", "all", "--price", "t4=0.35,h100=2.5", "train.py")
     from flatout.gpu import all_gpus
 
     assert len(found["results"]) == len(all_gpus())
-    assert 1 <= len((tmp_path / "ran").read_text()) <= 4  # once for each path that it takes
+    ran_on = {result["judged_from"] or result["label"] for result in found["results"]}
+    # Products in float32 differ in nothing but the workspace of cuBLAS, which is larger from Hopper on.
+    assert (len((tmp_path / "ran").read_text()), len(ran_on)) == (2, 2)
     assert all(result["time"] is not None for result in found["results"])
     priced = [r["label"] for r in found["results"] if r["dollars_per_million_samples"] is not None]
     assert sorted(priced) == ["H100 SXM 80 GB", "T4"]

@@ -226,6 +226,7 @@ RANKED = tuple(
         gpu=f"GPU {number}", label=f"RTX {3000 + 10 * number}", judged_from="RTX 3060" if number else None,
         time=time_of(0.01 * number + 0.005, 4000.0 / (number + 1)),
         dollars_per_million_samples=0.005 * (number + 1) if number % 2 else None,
+        dollars_per_million_steps=0.32 * (number + 1) if number % 2 else None,
     )
     for number in range(6)
 )  # fmt: skip

@@ -118,6 +118,8 @@ def predict(
         None if workers is None else values.count(workers, "--workers", least=0),
     )
     chosen, note = _choose(gpu, gpus_file)
+    if prices and not any(one.label in prices for one in chosen):
+        raise UsageError(f"--price has none for {chosen[0].label}; add it, or name a GPU that has a price with --gpu")
     if varied is not None and (len(chosen) > 1 or output is not None):
         raise UsageError("--vary tries one GPU, and keeps no recording; name one with --gpu, and leave --output out")
     if trace is not None and (gpu == ALL or varied is not None):

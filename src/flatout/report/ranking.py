@@ -9,11 +9,12 @@ from rich.text import Text
 
 from flatout.report.layout import INDENT, print_columns, print_hanging
 from flatout.report.sources import plain
-from flatout.report.step_bar import BOUND_KINDS
-from flatout.report.units import fine_duration_text, rate_text, size_text
+from flatout.report.step_bar import BOUND_KINDS, LEAST_UTILIZATION_RATIO
+from flatout.report.units import dollars_text, fine_duration_text, rate_text, size_text
 from flatout.report.verdict import verdict_of
 from flatout.virtual.prediction import Result
 
+_MOST_NAMED = 4
 _Column = tuple[str, bool, Callable[[Result], Text]]
 
 
@@ -26,14 +27,19 @@ def print_ranking(results: tuple[Result, ...], console: Console) -> None:
     head = [Text(title, "dim") for title, _, _ in columns]
     rows = [[cell(result) for _, _, cell in columns] for result in ranked]
     print_columns([head, *rows], {number for number, (_, right, _) in enumerate(columns) if right}, console)
-    others = sorted({result.judged_from for result in ranked if result.judged_from})
-    if others:
+    if any(result.judged_from for result in ranked):
         console.print()
-        runs = len({result.judged_from or result.label for result in ranked})
-        text = (
-            f"The script ran {runs} times: once for each compute capability, on the GPU with most memory, and for those"
-        )
-        print_hanging(Text(INDENT), Text(f"{text} that are nearly full. Details of each with -v.", "dim"), console)
+        print_hanging(Text(INDENT), Text(_runs_text(ranked), "dim"), console)
+
+
+def _runs_text(results: list[Result]) -> str:
+    """How often the script ran, and where: the other GPUs are judged by these runs."""
+    ran_on = sorted({result.judged_from or result.label for result in results})
+    if len(ran_on) == 1:
+        return f"The script ran once, on the {ran_on[0]}: it takes the same path on all of these."
+    shown = [f"the {label}" for label in (ran_on if len(ran_on) <= _MOST_NAMED else ran_on[: _MOST_NAMED - 1])]
+    last = shown.pop() if len(ran_on) <= _MOST_NAMED else f"{len(ran_on) - len(shown)} more"
+    return f"The script ran {len(ran_on)} times, once for each path that it takes: on {', '.join(shown)} and {last}."
 
 
 def ranking(results: tuple[Result, ...]) -> list[Result]:
@@ -45,7 +51,8 @@ def _key(result: Result) -> tuple[int, float, float]:
     if result.time is None or result.outcome not in ("fits", "may_not_fit"):
         memory = result.memory
         return 2 + (result.outcome == "error"), -(memory.usable_bytes if memory else 0), 0.0
-    cost = result.dollars_per_million_samples
+    # Of GPUs that run the same steps the cheaper step is the cheaper sample.
+    cost = result.dollars_per_million_steps
     return int(cost is None), cost or 0.0, result.time.step_seconds
 
 
@@ -85,9 +92,20 @@ def _rate(result: Result) -> Text:
     return Text("" if rate is None else rate_text(rate))
 
 
+def _utilization(result: Result) -> Text:
+    ratio = None if result.time is None else result.time.flops_utilization_ratio
+    return Text("" if ratio is None or ratio < LEAST_UTILIZATION_RATIO else f"{ratio:.0%}".replace("%", " %"))
+
+
 def _cost(result: Result) -> Text:
     cost = result.dollars_per_million_samples
-    return Text("" if cost is None else f"${rate_text(cost)}" if cost >= 1 else f"${cost:.3g}")
+    return Text("" if cost is None else dollars_text(cost))
+
+
+def _cost_of_steps(result: Result) -> Text:
+    """In place of the cost of samples, where nobody counts them."""
+    cost = result.dollars_per_million_steps if result.dollars_per_million_samples is None else None
+    return Text("" if cost is None else dollars_text(cost))
 
 
 def _bound(result: Result) -> Text:
@@ -103,9 +121,20 @@ _COLUMNS: tuple[_Column, ...] = (
     ("step", True, _step),
     ("samples/s", True, _rate),
     ("$ per million samples", True, _cost),
+    ("$ per million steps", True, _cost_of_steps),
     ("low to high", True, _range),
     ("needs", True, _needs),
+    ("MFU", True, _utilization),
     ("most of a step", False, _bound),
 )
-_WORTH = ("most of a step", "low to high", "needs", "samples/s", "$ per million samples", "step")
+_WORTH = (
+    "MFU",
+    "most of a step",
+    "low to high",
+    "needs",
+    "samples/s",
+    "$ per million steps",
+    "$ per million samples",
+    "step",
+)
 """What is left out first on a narrow console."""

@@ -25,6 +25,7 @@ FEW_GPUS = 6
 """More than that are a table, with the details left to ``-v``."""
 
 _FEW_ASSUMPTIONS = 3
+_HOW_SURE = "simulated; how sure they are, and where weak: docs/costs.md"
 
 
 def print_prediction(prediction: Prediction, console: Console, *, verbose: bool = False) -> None:
@@ -35,16 +36,19 @@ def print_prediction(prediction: Prediction, console: Console, *, verbose: bool 
     """
     console.print()
     _print_header(prediction, console)
-    if len(prediction.results) > FEW_GPUS:
+    is_priced = any(result.dollars_per_million_steps is not None for result in prediction.results)
+    if len(prediction.results) > FEW_GPUS or (is_priced and len(prediction.results) > 1):
         console.print()
         print_ranking(prediction.results, console)
     elif len(prediction.results) > 1:
         console.print()
         print_comparison(prediction, console)
     for result in prediction.results:
-        if result.largest_batch is not None:
+        tried = result.largest_batch
+        # Where the script refuses the argument, what it said is the answer.
+        if tried is not None and any(one.outcome != "error" for one in tried.tried):
             console.print()
-            print_tried(result.largest_batch, console)
+            print_tried(tried, console)
     told: list[Result] = []
     for result in prediction.results if verbose or len(prediction.results) <= FEW_GPUS else ():
         console.print()
@@ -54,12 +58,15 @@ def print_prediction(prediction: Prediction, console: Console, *, verbose: bool 
         if twin is not None:
             print_labelled("Memory", Text(f"the same as on {twin.label}"), console)
             if result.time is not None:
-                print_step(result.time, console)
+                print_step(result, result.time, console)
         else:
             _print_result(result, console, verbose=verbose)
     if prediction.findings:
         console.print()
         print_findings(prediction.findings, prediction.results[0].label, console, verbose=verbose)
+    if any(result.time is not None for result in prediction.results):
+        console.print()
+        print_labelled("Times", Text(_HOW_SURE), console)
     if prediction.assumptions:
         console.print()
         _print_assumptions(prediction.assumptions, console, verbose=verbose)
@@ -142,7 +149,7 @@ def _print_result(result: Result, console: Console, *, verbose: bool) -> None:
             print_quotation(at.file, at.line, console)
     if result.time is not None:
         console.print()
-        print_step(result.time, console)
+        print_step(result, result.time, console)
     if result.error is not None:
         console.print()
         print_error(result, result.error, console, verbose=verbose)

@@ -47,6 +47,11 @@ def rate_text(per_second: float) -> str:
     return f"{round(per_second, 3 - digits):,.0f}"
 
 
+def dollars_text(dollars: float) -> str:
+    """An amount with three digits: `$0.00352`, `$0.36`, `$15.3`, `$12,300`."""
+    return f"${rate_text(dollars)}" if dollars >= 0.0995 else f"${dollars:.3g}"
+
+
 def count_text(count: int, singular: str, plural: str = "") -> str:
     """A number with its noun: `1 step`, `3 steps`, `12,345 operations`."""
     return f"{count:,} {singular if count == 1 else plural or singular + 's'}"

@@ -144,9 +144,9 @@ class Result(msgspec.Struct, frozen=True):
     `needed_bytes` is known when there was no room: the memory that the same run takes on a GPU without a limit, taken
     apart in `unlimited`. `holders` and `per_step` belong to `unlimited` then, else to `memory`; `steps` are always
     those of the run with the limit. `judged_from`: the script ran on that GPU instead, whose path this one shares.
-    `dollars_per_million_samples` is known where a price was given. `used_gpu` is False when the script never put
-    anything on the GPU. `stopped`: flatout ended the script after the steps asked for, so what comes after them
-    (validation, saving) was not seen.
+    `dollars_per_million_samples` and `dollars_per_million_steps` are known where a price was given, the former where
+    loaders count samples. `used_gpu` is False when the script never put anything on the GPU. `stopped`: flatout ended
+    the script after the steps asked for, so what comes after them (validation, saving) was not seen.
     """
 
     gpu: str
@@ -162,6 +162,7 @@ class Result(msgspec.Struct, frozen=True):
     judged_from: str | None = None
     time: Time | None = None
     dollars_per_million_samples: float | None = None
+    dollars_per_million_steps: float | None = None
     largest_batch: LargestBatch | None = None
     needed_bytes: int | None = None
     unlimited: Memory | None = None
@@ -228,12 +229,19 @@ SECONDS_PER_HOUR = 3600.0
 
 
 def priced(prediction: Prediction, dollars_per_hour: Mapping[str, float]) -> Prediction:
-    """With the cost of a million samples where the GPU's price (by its label) and its samples a second are known."""
+    """With the cost of a million steps, and of samples if loaders count them, by prices of GPUs' labels."""
     results = []
     for result in prediction.results:
-        price, rate = dollars_per_hour.get(result.label), result.time and result.time.samples_per_second
-        cost = None if price is None or not rate else price / SECONDS_PER_HOUR / rate * 1e6
-        results.append(msgspec.structs.replace(result, dollars_per_million_samples=cost))
+        price, time = dollars_per_hour.get(result.label), result.time
+        if price is not None and time is not None:
+            million_seconds = price / SECONDS_PER_HOUR * 1e6
+            rate = time.samples_per_second
+            result = msgspec.structs.replace(
+                result,
+                dollars_per_million_samples=None if not rate else million_seconds / rate,
+                dollars_per_million_steps=million_seconds * time.step_seconds,
+            )
+        results.append(result)
     return msgspec.structs.replace(prediction, results=tuple(results))
 
 
