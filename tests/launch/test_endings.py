@@ -166,7 +166,7 @@ def test_a_script_that_swallows_every_stop_is_stopped_anyway(bench: Bench) -> No
     assert said.out == b"StopRun\n" * 3
     assert (said.exit.code, said.exit.stopped) == (0, True)
     assert said.exit.seconds < 30
-    assert bench.notes()[-1] == ["finished", "StopRun"]
+    assert ["finished", "StopRun"] in bench.notes()  # a child that it had forked may end later
 
 
 def test_a_stop_in_a_script_that_exits_by_itself_afterwards(bench: Bench) -> None:
