@@ -14,13 +14,9 @@ import argparse
 import gzip
 import hashlib
 import importlib
-import json
 import os
 import runpy
-import signal
 import sys
-import time
-import traceback
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,13 +24,13 @@ from typing import Any
 
 import msgspec
 from dry import KEPT, ROOT, SCRIPTS
+from forked import Run, keep_each
 
 sys.path.insert(0, str(ROOT / "src"))
 from flatout.costs import Operation
 
 FOLDER = KEPT / "operations"
 UNLIMITED_BYTES = 1 << 50
-LIMIT_SECONDS = 900
 FRESH = (11, 40)
 """Seed and number of models of a draw that no constant and no formula was ever chosen by: it is scored as it is."""
 
@@ -101,27 +97,9 @@ def record(script: str, arguments: Sequence[str]) -> Step:
     return Step(operations, order)
 
 
-def collect(jobs: Sequence[tuple[str, list[str]]]) -> None:
-    """Make the runs that are not there yet, each in a fork."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for script, arguments in jobs:
-        path = path_of(script, arguments)
-        if path.exists():
-            continue
-        started = time.perf_counter()
-        child = os.fork()
-        if child == 0:
-            signal.alarm(LIMIT_SECONDS)
-            os.dup2(2, 1)
-            try:
-                path.write_bytes(gzip.compress(msgspec.json.encode(record(script, arguments))))
-            except BaseException:
-                path.write_bytes(b"")
-                traceback.print_exc()
-            os._exit(0)
-        os.waitpid(child, 0)
-        good = path.exists() and path.stat().st_size > 0
-        print(json.dumps([" ".join(arguments), good, round(time.perf_counter() - started, 1)]), flush=True)
+def collect(jobs: Sequence[Run]) -> None:
+    """Make the runs that are not there yet."""
+    keep_each(jobs, path_of, record)
 
 
 def timm_jobs(count: int) -> list[tuple[str, list[str]]]:

@@ -9,25 +9,20 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
-import os
 import runpy
-import signal
 import sys
-import time
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 from dry import KEPT, ROOT, SCRIPTS
+from forked import Run, keep_each
 
 sys.path.insert(0, str(ROOT / "src"))
 from flatout.recording.tape import Inside, Launch, Tape
 
 FOLDER = KEPT / "tapes"
 UNLIMITED_BYTES = 1 << 50
-LIMIT_SECONDS = 300
 
 
 def path_of(script: str, arguments: Sequence[str]) -> Path:
@@ -71,27 +66,9 @@ def record(script: str, arguments: Sequence[str]) -> Tape:
     return msgspec.structs.replace(tape, events=tape.events[starts[-2] + 1 :], steps=1)
 
 
-def collect(jobs: Sequence[tuple[str, list[str]]]) -> None:
-    """Make the runs that are not there yet, each in a fork."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for script, arguments in jobs:
-        path = path_of(script, arguments)
-        if path.exists():
-            continue
-        started = time.perf_counter()
-        child = os.fork()
-        if child == 0:
-            signal.alarm(LIMIT_SECONDS)
-            os.dup2(2, 1)
-            try:
-                path.write_bytes(gzip.compress(msgspec.json.encode(record(script, arguments)), 5))
-            except BaseException:
-                path.write_bytes(b"")
-                traceback.print_exc()
-            os._exit(0)
-        os.waitpid(child, 0)
-        good = path.exists() and path.stat().st_size > 0
-        print(json.dumps([" ".join(arguments), good, round(time.perf_counter() - started, 1)]), flush=True)
+def collect(jobs: Sequence[Run]) -> None:
+    """Make the runs that are not there yet."""
+    keep_each(jobs, path_of, record)
 
 
 def eager(tape: Tape) -> Tape:
