@@ -74,6 +74,8 @@ def test_a_kept_recording_gives_the_same_prediction_twice(script: Path, tmp_path
     _, _, smaller = flatout(tmp_path, "--gpu", "a100-40gb", "run.flatout")
     assert smaller["results"][0]["judged_from"] == first["results"][0]["label"]
 
+    code, _, priced = flatout(tmp_path, "--price", "a100=1.3", "run.flatout")
+    assert (code, priced["results"][0]["dollars_per_million_samples"] is not None) == (0, True)
     code, report, _ = flatout(tmp_path, "--gpu", "h100", "run.flatout")
     assert (code, "another path" in report) == (2, True)
     code, report, _ = flatout(tmp_path, "run.flatout", "--workers", "2")

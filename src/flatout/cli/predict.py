@@ -117,8 +117,12 @@ def predict(
         Host(scale=values.factor(cpu_scale, "--cpu-scale")),
         None if workers is None else values.count(workers, "--workers", least=0),
     )
-    chosen, note = _choose(gpu, gpus_file)
-    if prices and not any(one.label in prices for one in chosen):
+    from flatout.virtual.again import is_kept, predict_again
+
+    kept = not module and is_kept(Path(script))
+    # A recording that is asked about no GPU is asked about its own.
+    chosen, note = ([], "") if kept and gpu is None else _choose(gpu, gpus_file)
+    if prices and chosen and not any(one.label in prices for one in chosen):
         raise UsageError(f"--price has none for {chosen[0].label}; add it, or name a GPU that has a price with --gpu")
     if varied is not None and (len(chosen) > 1 or output is not None):
         raise UsageError("--vary tries one GPU, and keeps no recording; name one with --gpu, and leave --output out")
@@ -128,14 +132,13 @@ def predict(
         raise UsageError("--output with --gpu all: keep the recording of one GPU; name it")
     # Only from here on is anything loaded that takes time.
     from flatout.launch import Target
-    from flatout.virtual.again import is_kept, predict_again
     from flatout.virtual.dry_run import DryRun
     from flatout.virtual.prediction import priced
 
-    if not module and is_kept(Path(script)):
+    if kept:
         if arguments:
             raise UsageError(f"{arguments[0]} stands behind {script}, which is a recording; options come before it")
-        prediction = predict_again(Path(script), [] if gpu is None else chosen, timing, gpus_file)
+        prediction = predict_again(Path(script), chosen, timing, gpus_file)
         prediction = explained(prediction, Path(script), timing, all_gpus(gpus_file), trace)
         _tell(priced(prediction, prices), json, verbose=verbose)
     words = tuple(arguments or ())
