@@ -17,7 +17,7 @@ from flatout.report.ranking import print_ranking
 from flatout.report.sources import place_text, plain, short_path, short_paths
 from flatout.report.step_bar import print_step
 from flatout.report.tried import print_tried
-from flatout.report.units import count_text, size_text
+from flatout.report.units import count_text, fine_duration_text, size_text
 from flatout.report.verdict import verdict_of
 from flatout.virtual.prediction import Prediction, Result
 
@@ -127,6 +127,8 @@ def _print_verdict(result: Result, console: Console) -> None:
     line = Text(sign, f"bold {verdict.style}").append(result.label, "bold")
     line.append("  ").append(verdict.word, f"bold {verdict.style}").append("  ")
     body = Text(plain(verdict.detail))
+    if result.time is not None:
+        body.append(f", {fine_duration_text(result.time.step_seconds)} a step")
     if verdict.note:
         body.append(f" ({verdict.note})", "yellow")
     print_hanging(line, body, console)
