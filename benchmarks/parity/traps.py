@@ -73,6 +73,7 @@ def run_apart(name: str, column: str) -> dict[str, Any]:
     finally:
         for process in processes:
             process.kill()
+            process.communicate()
     for process, (_, errors) in zip(processes, outputs):
         if process.returncode != 0:
             raise SystemExit(f"{name}, {column}: ended with {process.returncode}\n{errors[-3000:]}")

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +12,7 @@ from torch.utils.data import DataLoader
 
 from flatout import Loop
 from flatout.errors import CheckpointError
+from several_processes import launch
 
 HERE = Path(__file__).parent
 TIMEOUT_SECONDS = 120
@@ -25,27 +22,8 @@ TIMEOUT_SECONDS = 120
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What resumed_ranks.py leaves behind."""
     folder = tmp_path_factory.mktemp("ranks")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parents[2] / "src"), "OMP_NUM_THREADS": "1"}
-    environment |= {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(HERE / "resumed_ranks.py"), str(folder)],
-            env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        said = [process.communicate(timeout=TIMEOUT_SECONDS)[0] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    assert all("all well" in text for text in said), "\n".join(said)
+    for ended in launch(HERE / "resumed_ranks.py", 2, str(folder), timeout_seconds=TIMEOUT_SECONDS):
+        assert "all well" in ended.stdout, ended.stderr
     return folder
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 import torch
+
+import several_processes
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parents[2] / "src"
@@ -33,37 +32,7 @@ TIMEOUT_SECONDS = 150
 
 
 def launch(script: Path, ranks: int, *arguments: str) -> list[subprocess.CompletedProcess[str]]:
-    """Run a script in `ranks` processes as torchrun does; what each said and how it ended."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(SOURCE),
-        "OMP_NUM_THREADS": "1",
-        "WORLD_SIZE": str(ranks),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-    }
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(script), *arguments],
-            env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(ranks)
-    ]
-    try:
-        ends = [process.communicate(timeout=TIMEOUT_SECONDS) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    return [
-        subprocess.CompletedProcess(p.args, p.returncode, out, err)
-        for p, (out, err) in zip(processes, ends, strict=True)
-    ]
+    return several_processes.launch(script, ranks, *arguments, timeout_seconds=TIMEOUT_SECONDS)
 
 
 Outcomes = list[dict[str, str]]
