@@ -170,7 +170,8 @@ class Looped:
         return loop.metrics()["loss"]
 
 
-ARMS: dict[str, Callable[[Work], Plain | Looped]] = {"plain": Plain, "loop": Looped}
+ARMS: dict[str, Callable[[Work], Plain | Looped]] = {"plain": Plain, "loop": Looped, "again": Plain}
+"""`again` is the plain loop once more: how far two copies of the same program are apart by where their memory lies."""
 
 
 def peak_resident_bytes() -> int | None:
@@ -182,23 +183,25 @@ def peak_resident_bytes() -> int | None:
         return None
 
 
-def alternate(work: Work, block_steps: int, blocks: int) -> dict[str, Any]:
-    """Both arms in one process, in blocks A B B A A B B A ...: the seconds of each block, and the mean losses.
+def alternate(work: Work, block_steps: int, blocks: int, first: int = 0) -> dict[str, Any]:
+    """All arms in one process, made in another order for each `first`, in blocks of steps that take turns.
 
-    `cpu_seconds`: what the processor worked for this process; other programs on the machine disturb it less.
+    Gives the seconds of each block, and the mean losses. `cpu_seconds`: what the processor worked for this process;
+    other programs on the machine disturb it less.
     """
-    arms = {name: make(work) for name, make in ARMS.items()}
+    names = [*ARMS][first % len(ARMS) :] + [*ARMS][: first % len(ARMS)]
+    arms = {name: ARMS[name](work) for name in names}
     for arm in arms.values():
         arm.train(block_steps)  # start-up apart
-    order = [name for i in range(blocks) for name in (ARMS if i % 2 == 0 else reversed(ARMS))]
     seconds: dict[str, list[float]] = {name: [] for name in ARMS}
     cpu_seconds: dict[str, list[float]] = {name: [] for name in ARMS}
     losses: dict[str, list[float]] = {name: [] for name in ARMS}
-    for name in order:
-        started, worked = time.perf_counter(), time.process_time()
-        losses[name].append(arms[name].train(block_steps))
-        seconds[name].append(time.perf_counter() - started)
-        cpu_seconds[name].append(time.process_time() - worked)
+    for i in range(blocks):
+        for name in names if i % 2 == 0 else reversed(names):
+            started, worked = time.perf_counter(), time.process_time()
+            losses[name].append(arms[name].train(block_steps))
+            seconds[name].append(time.perf_counter() - started)
+            cpu_seconds[name].append(time.process_time() - worked)
     return {"seconds": seconds, "cpu_seconds": cpu_seconds, "losses": losses}
 
 
