@@ -18,7 +18,9 @@ import pytest
 
 from flatout.errors import RecordingError
 from flatout.recording import Writer, open_recording, write_ending
+from flatout.recording.layout import VERSION
 from flatout.recording.schema import Ending, Place, Run
+from flatout.recording.timed import TimedStep
 
 RUN = Run("virtual", "train.py", (), "2.13.0", 1.5)
 
@@ -30,6 +32,7 @@ def recorded(tmp_path: Path) -> Path:
     for i in range(5000):
         writer.memory_event("alloc", i, 512, 500, 0, "activations", "forward", 1, Place("train.py", i % 90, "f"))
     writer.wait(None, "item")
+    writer.timed_step(TimedStep(0, 0.0, 1.0, "steady", {"forward": 1.0}))
     writer.close(Ending("completed", 0))
     return path
 
@@ -37,6 +40,7 @@ def recorded(tmp_path: Path) -> Path:
 def read_all(path: Path) -> None:
     with open_recording(path) as recording:
         _ = recording.run, recording.ending, recording.doing, recording.peak(), recording.steps()
+        _ = recording.timed_steps()
         _ = recording.waits(), recording.assumptions(), recording.facts(), list(recording.memory_events())
 
 
@@ -58,13 +62,15 @@ def change(path: Path, *statements: str) -> None:
         (lambda path: path.write_bytes(path.read_bytes()[:4096]), "damaged"),
         (lambda path: path.write_bytes(path.read_bytes()[:50_000]), "damaged"),
         (lambda path: change(path, "PRAGMA application_id = 7"), "not a flatout recording"),
-        (lambda path: change(path, "PRAGMA user_version = 2"), "written by a newer flatout .* Upgrade"),
-        (lambda path: change(path, "PRAGMA user_version = 0"), "written by an older flatout"),
+        (lambda path: change(path, f"PRAGMA user_version = {VERSION + 1}"), "written by a newer flatout .* Upgrade"),
+        (lambda path: change(path, f"PRAGMA user_version = {VERSION - 1}"), "written by an older flatout"),
         (lambda path: change(path, "DROP TABLE waits"), "no table 'waits'"),
         (lambda path: change(path, "DELETE FROM documents"), "does not say what was run"),
         (lambda path: change(path, "UPDATE documents SET json = '{\"maker\": 3}'"), "damaged"),
         (lambda path: change(path, "UPDATE documents SET json = x'ff00' WHERE name = 'run'"), "damaged"),
         (lambda path: change(path, "UPDATE waits SET count = 'many'"), "damaged"),
+        (lambda path: change(path, "UPDATE timed_steps SET parts = '{'"), "damaged"),
+        (lambda path: change(path, "UPDATE timed_steps SET kind = 'quick'"), "damaged"),
         (lambda path: change(path, "UPDATE places SET file = x'00'"), "damaged"),
         (lambda path: change(path, "UPDATE memory_events SET size_bytes = 'x' WHERE sequence = 4000"), "damaged"),
         (lambda path: change(path, "UPDATE memory_events SET action = 9 WHERE sequence = 4000"), "damaged"),

@@ -28,6 +28,7 @@ from flatout.recording.schema import (
     Step,
     Wait,
 )
+from flatout.recording.timed import TimedStep
 
 RUN = Run("virtual", "train.py", ("--lr", "0.1"), "2.13.0", 1.5, Device("NVIDIA A100", 80, 79, 1))
 HERE = Place("train.py", 42, "main")
@@ -41,6 +42,12 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     writer.memory_event("alloc", 0x7F0000000000, 512, 400, 0, "parameters", "forward", 1, HERE)
     step = Step(0, 12, writer.next_sequence, 512, THERE)
     writer.step(step)
+    timed = [
+        TimedStep(0, 0.0, 1.5, "warm_up", {"forward": 1.0, "other": 0.5}),
+        TimedStep(1, 1.5, 0.5, "steady", {"data": 0.5}, {"forward": 0.25}),
+    ]
+    for one in timed:
+        writer.timed_step(one)
     peak = Peak(512, 2 << 20, 3 << 20, 1, "backward", HERE, {"parameters": 512}, (Holder(HERE, "parameters", 512, 1),))
     writer.peak(Peak(1, 1, 1, 0, "setup", None, {}))
     writer.peak(peak)
@@ -58,6 +65,7 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     with open_recording(tmp_path / "run.flatout") as recording:
         assert recording.run == RUN
         assert recording.ending == ending
+        assert recording.timed_steps() == timed
         assert recording.steps() == [step]
         assert step.last_sequence == 2
         assert list(recording.memory_events()) == [

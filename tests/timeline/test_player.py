@@ -133,3 +133,15 @@ def test_what_was_measured_stands_and_issuing_is_as_fast_as_the_machine_of_the_t
     assert seconds(1.0, 1.0) == pytest.approx(100 * 10e-6 + 1e-3, rel=0.01)
     assert seconds(3.0, 1.0) == pytest.approx(100 * 30e-6 + 1e-3, rel=0.01)
     assert seconds(3.0, 2.0) == pytest.approx(2 * (100 * 30e-6 + 1e-3), rel=0.01)
+
+
+def test_measured_times_stand_in_place_of_what_an_operation_would_cost() -> None:
+    took = Launch(0, host_seconds=20e-6, gpu_seconds=3e-3)
+    timeline = play(tape(took, took, Wait(WHOLE_GPU, "read one value")), GPU, HOST)
+    assert timeline.step_seconds == pytest.approx(6e-3, rel=0.02)
+    assert timeline.kernels_seconds == pytest.approx(6e-3)
+    assert timeline.bound_by["compute"] > 0.9 * timeline.step_seconds  # a product still goes to arithmetic
+    slow_host = play(tape(*[Launch(1, host_seconds=1e-3, gpu_seconds=1e-5)] * 4), GPU, HOST)
+    assert slow_host.step_seconds == pytest.approx(4e-3, rel=0.02)
+    copied = Transfer("to_gpu", 10**7, pinned=True, blocking=False, host_seconds=1e-5, gpu_seconds=2e-3)
+    assert play(tape(copied), GPU, HOST).step_seconds == pytest.approx(2e-3, rel=0.02)

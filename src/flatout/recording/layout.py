@@ -14,7 +14,7 @@ from flatout.errors import RecordingError
 from flatout.recording.schema import CATEGORIES, MemoryAction, Phase
 
 APPLICATION_ID = 0x464C4F54  # "FLOT"
-VERSION = 1
+VERSION = 2
 
 ACTIONS: tuple[MemoryAction, ...] = ("alloc", "free", "segment_alloc", "segment_free")
 PHASES: tuple[Phase, ...] = ("setup", "forward", "backward", "optimizer", "other")
@@ -37,6 +37,10 @@ TABLES = {
     "steps": (
         "number INTEGER PRIMARY KEY, operations INTEGER NOT NULL, last_sequence INTEGER NOT NULL, "
         "peak_allocated_bytes INTEGER NOT NULL, place INTEGER NOT NULL"
+    ),
+    "timed_steps": (
+        "number INTEGER PRIMARY KEY, start_seconds REAL NOT NULL, seconds REAL NOT NULL, kind TEXT NOT NULL, "
+        "parts TEXT NOT NULL, gpu_parts TEXT"
     ),
     "waits": (
         "place INTEGER NOT NULL, reason TEXT NOT NULL, count INTEGER NOT NULL, invented INTEGER NOT NULL, "

@@ -21,6 +21,7 @@ from flatout.errors import RecordingError
 from flatout.recording.layout import ACTIONS, NO_PLACE, PHASES, TABLES, check_header
 from flatout.recording.schema import CATEGORIES, Assumption, Ending, MemoryEvent, Peak, Place, Run, Step, Wait
 from flatout.recording.tape import Tape
+from flatout.recording.timed import TimedStep
 
 LONGEST_TEXT_BYTES = 64 * 2**20
 ROWS_AT_ONCE = 10_000  # a short read never keeps the writer of a live run waiting
@@ -87,6 +88,20 @@ class Recording:
         with self._guard():
             return [
                 msgspec.convert(dict(zip(names, (*row[:4], self._place(row[4])), strict=True)), Step) for row in rows
+            ]
+
+    def timed_steps(self) -> list[TimedStep]:
+        """The steps of a real run with their times, in their order; empty for a dry run."""
+        names = TimedStep.__struct_fields__
+        rows = self._rows(
+            "SELECT number, start_seconds, seconds, kind, parts, gpu_parts FROM timed_steps ORDER BY number"
+        )
+        with self._guard():
+            return [
+                msgspec.convert(
+                    dict(zip(names, (*row[:4], *(msgspec.json.decode(text or "null") for text in row[4:])))), TimedStep
+                )
+                for row in rows
             ]
 
     def waits(self) -> list[Wait]:

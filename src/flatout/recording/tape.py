@@ -1,7 +1,8 @@
-"""The tape of a run: what the host asked for, in order, whatever GPU it was for. It holds no times of a GPU.
+"""The tape of a run: what the host asked for, in order. `flatout.timeline` plays it, as it was or without some cause.
 
-A dry run writes it; `flatout.timeline` plays it on any GPU. Only what the host really took is in it as seconds: making
-a batch, and the script's own work between operations.
+A dry run writes a tape for whatever GPU, with no times of a GPU: only what the host really took is in it as seconds,
+making a batch, and the script's own work between operations. The tape of a real run, or of a trace of one, has beside
+that what each event took there: `host_seconds` and `gpu_seconds`, which then count in place of what it would cost.
 """
 
 from __future__ import annotations
@@ -19,10 +20,15 @@ WHOLE_GPU = -1
 
 
 class Launch(msgspec.Struct, frozen=True, array_like=True, tag=0):
-    """An operation was issued to a stream. `operation` is its place in `Tape.operations`."""
+    """An operation was issued to a stream. `operation` is its place in `Tape.operations`.
+
+    Measured, where they are not None: `host_seconds` to issue it, `gpu_seconds` of its kernel, of which there is one.
+    """
 
     operation: int
     stream: int = 0
+    host_seconds: float | None = None
+    gpu_seconds: float | None = None
 
 
 class Transfer(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -34,6 +40,8 @@ class Transfer(msgspec.Struct, frozen=True, array_like=True, tag=1):
     blocking: bool
     stream: int = 0
     place: int | None = None
+    host_seconds: float | None = None
+    gpu_seconds: float | None = None
 
 
 class Wait(msgspec.Struct, frozen=True, array_like=True, tag=2):

@@ -29,6 +29,7 @@ from flatout.recording.schema import (
 )
 from flatout.recording.tape import Tape
 from flatout.recording.text import json_of, storable
+from flatout.recording.timed import TimedStep
 
 COMMIT_SECONDS = 0.5
 BATCH_EVENTS = 20_000  # wakes the committing thread early
@@ -52,6 +53,7 @@ class Writer:
         self.path = Path(path)
         self._pending: deque[_Event] = deque()
         self._steps: deque[Step] = deque()
+        self._timed: deque[TimedStep] = deque()
         self._documents: dict[str, Any] = {}
         self._facts: dict[str, str] = {}
         self._waits: dict[tuple[Place | None, str], list[int]] = {}
@@ -96,6 +98,10 @@ class Writer:
     def step(self, step: Step) -> None:
         """Note an optimizer step. A later step of the same index replaces it."""
         self._steps.append(step)
+
+    def timed_step(self, step: TimedStep) -> None:
+        """Note how long a step took. A later one of the same index replaces it."""
+        self._timed.append(step)
 
     def peak(self, peak: Peak) -> None:
         """Note the highest moment so far, replacing an earlier one."""
@@ -182,10 +188,11 @@ class Writer:
                 waits, self._waits = self._waits, {}
                 assumptions, self._assumptions = self._assumptions, {}
             steps = [self._steps.popleft() for _ in range(len(self._steps))]
+            timed = [self._timed.popleft() for _ in range(len(self._timed))]
             if (doing := self._doing) != self._written_doing:
                 documents["doing"] = self._written_doing = doing
-            if events or steps or documents or facts or waits or assumptions:
-                self._store(first, events, steps, documents, facts, waits, assumptions)
+            if events or steps or timed or documents or facts or waits or assumptions:
+                self._store(first, events, steps, timed, documents, facts, waits, assumptions)
         except Exception as error:
             self._error = error
 
@@ -194,6 +201,7 @@ class Writer:
         first: int,
         events: list[_Event],
         steps: list[Step],
+        timed: list[TimedStep],
         documents: dict[str, Any],
         facts: dict[str, str],
         waits: dict[tuple[Place | None, str], list[int]],
@@ -214,6 +222,10 @@ class Writer:
             run(
                 "INSERT OR REPLACE INTO steps VALUES (?, ?, ?, ?, ?)",
                 [(s.index, s.operations, s.last_sequence, s.peak_allocated_bytes, place(s.place)) for s in steps],
+            )
+            run(
+                "INSERT OR REPLACE INTO timed_steps VALUES (?, ?, ?, ?, ?, ?)",
+                [(t.index, t.start_seconds, t.seconds, t.kind, json_of(t.parts), _or_null(t.gpu_parts)) for t in timed],
             )
             run(
                 "INSERT INTO waits VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count, "
@@ -251,10 +263,15 @@ class Writer:
         """Make this copy inert: fresh locks, a queue that keeps nothing, and `close` finds it closed."""
         self._pending = deque(maxlen=0)
         self._steps = deque(maxlen=0)
+        self._timed = deque(maxlen=0)
         self._small_lock = threading.Lock()
         self._commit_lock = threading.RLock()
         self._wake = threading.Event()
         self._closed = True
+
+
+def _or_null(value: object) -> str | None:
+    return None if value is None else json_of(value)
 
 
 class _Transaction:

@@ -75,6 +75,18 @@ class Price:
         self.seconds = self.compute + self.memory + self.launch
         return self
 
+    @classmethod
+    def measured(cls, price: Price, seconds: float) -> Price:
+        """One kernel that took so long; what for is shared out as in `price`."""
+        self = cls.__new__(cls)
+        work = price.compute + price.memory
+        self.compute = seconds * price.compute / work if work else 0.0
+        self.memory = seconds - self.compute
+        self.launch = 0.0
+        self.kernels = 1
+        self.seconds = seconds
+        return self
+
 
 class Prices:
     """What operations take on one GPU, each worked out once however many tapes have it."""
@@ -82,7 +94,7 @@ class Prices:
     def __init__(self, gpu: GPU, efficiency: Efficiency | None = None, slower: float = 1.0) -> None:
         self.gpu = gpu
         self._efficiency = efficiency
-        self._slower = slower
+        self.slower = slower
         # By identity: an operation over lists of parameters is long, and the same object on tape after tape.
         self._known: dict[int, tuple[Operation, Price]] = {}
 
@@ -90,7 +102,7 @@ class Prices:
         """The price of an operation."""
         known = self._known.get(id(operation))
         if known is None:
-            known = operation, Price(operation, self.gpu, self._efficiency, self._slower)
+            known = operation, Price(operation, self.gpu, self._efficiency, self.slower)
             self._known[id(operation)] = known
         return known[1]
 
@@ -118,6 +130,8 @@ class Player:
         self._events: dict[int, float] = {}
         self._batches = [Batches(loader, host) for loader in tape.loaders]
         self._graphs: dict[tuple[int, ...], Price] = {}
+        self._measured: dict[tuple[int, float], Price] = {}
+        self._slower = prices.slower
         self._phase: Phase = "forward"
         self._played: dict[type, Callable[[int, Any], None]] = {
             Launch: self._launch,
@@ -159,9 +173,13 @@ class Player:
             self.now += seconds
 
     def _launch(self, position: int, event: Launch) -> None:
-        price = self.prices[event.operation]
-        self._busy(position, self.host.issue_seconds(self._phase, price.kernels), "launch")
+        (price,) = self.of(event)
+        self._issue(position, event.host_seconds, price.kernels)
         self._run(position, event.stream, price)
+
+    def _issue(self, position: int, measured: float | None, kernels: int) -> None:
+        seconds = self.host.issue_seconds(self._phase, kernels) if measured is None else measured * self.host.scale
+        self._busy(position, seconds, "launch")
 
     def _compiled(self, position: int, event: Compiled) -> None:
         host = self.host
@@ -185,6 +203,8 @@ class Player:
         """The prices of what an event brings to the GPU."""
         if isinstance(event, Replay):
             return (self.graph(event),)
+        if isinstance(event, Launch) and event.gpu_seconds is not None:
+            return (self._as_measured(event.operation, event.gpu_seconds),)
         return tuple(self.prices[operation] for operation in operations_of(event))
 
     def graph(self, event: Replay) -> Price:
@@ -192,6 +212,13 @@ class Player:
         price = self._graphs.get(event.operations)
         if price is None:
             price = self._graphs[event.operations] = Price.of_graph([self.prices[one] for one in event.operations])
+        return price
+
+    def _as_measured(self, operation: int, seconds: float) -> Price:
+        price = self._measured.get((operation, seconds))
+        if price is None:
+            price = Price.measured(self.prices[operation], seconds * self._slower)
+            self._measured[operation, seconds] = price
         return price
 
     def _run(self, position: int, stream: int, price: Price) -> None:
@@ -215,12 +242,12 @@ class Player:
 
     def _transfer(self, position: int, event: Transfer) -> None:
         """Source of what waits for what: CUDA runtime API, "API synchronization behavior"."""
-        self._busy(position, self.host.issue_seconds(self._phase, 1), "launch")
+        self._issue(position, event.host_seconds, 1)
         start = self._start(event.direction, event.stream)
         rate = self._bus * self.host.pinned_ratio
         if not event.pinned:
             rate = min(rate, self.host.pageable_bytes_per_second / self.host.scale)
-        end = start + event.size_bytes / rate
+        end = start + (event.size_bytes / rate if event.gpu_seconds is None else event.gpu_seconds)
         self._free[event.stream] = self._engines[event.direction] = end
         self.gpu_spans.append(Span(start, end, "transfer", position, event.stream))
         if event.blocking or not event.pinned:

@@ -6,7 +6,7 @@ import msgspec
 
 from flatout.costs import Efficiency, cost, lower_bound_seconds
 from flatout.gpu import GPU
-from flatout.recording.tape import Tape, Transfer, operations_of
+from flatout.recording.tape import Launch, Tape, Transfer, operations_of
 from flatout.timeline.bounds import bound_by
 from flatout.timeline.compiled import compiled
 from flatout.timeline.host import Host
@@ -57,11 +57,12 @@ def play(tape: Tape, gpu: GPU, host: Host, efficiency: Efficiency | None = None,
     priced = [(span, _parts(player, span)) for span in player.gpu_spans]
     bounds = bound_by(end - period, end, priced, player.host_spans)
     launches = [number for event in tape.events for number in operations_of(event)]
+    measured = {event.operation for event in tape.events if isinstance(event, Launch) and event.gpu_seconds is not None}
     costs = [cost(operation) for operation in tape.operations]
     lower = [lower_bound_seconds(one, gpu) for one in costs]
     unknown: dict[str, float] = {}
     for number in launches:
-        if not costs[number].known:
+        if not costs[number].known and number not in measured:
             name = tape.operations[number].base
             unknown[name] = unknown.get(name, 0.0) + player.prices[number].seconds / tape.steps
     busy = sum(span.end - span.start for span in player.host_spans if span.bound != "wait")
