@@ -9,6 +9,7 @@ NAMES = {
     "FO101": "host-waits-for-gpu",
     "FO103": "synchronize-every-step",
     "FO104": "shape-depends-on-values",
+    "FO107": "number-copied-every-step",
     "FO203": "copy-from-pageable-memory",
     "FO205": "blocking-copy-from-pinned",
     "FO304": "batches-made-without-workers",

@@ -9,6 +9,7 @@ import pytest
 
 from flatout.explain.rules import (
     bfloat16_emulated,
+    copies,
     float32_products,
     half_products,
     launches,
@@ -17,7 +18,7 @@ from flatout.explain.rules import (
 )
 from flatout.explain.subject import Subject
 from flatout.recording.operation import Operation, tensor
-from flatout.recording.tape import Call, Enter, Inside, Launch, Replay
+from flatout.recording.tape import Call, Enter, Inside, Launch, Replay, Transfer, Work
 from flatout.timeline import Host, play
 
 Make = Callable[..., Subject]
@@ -241,3 +242,23 @@ def test_many_small_kernels_are_launch_bound(subject: Make) -> None:
 
 def test_few_large_kernels_are_not(subject: Make) -> None:
     assert list(launches.find(subject(*[Launch(0)] * 5, host=Host()))) == []
+
+
+NUMBER = Transfer("to_gpu", 4, pinned=False, blocking=True, place=3)
+
+
+def test_a_number_sent_while_the_gpu_is_at_work_is_told_as_such(subject: Make) -> None:
+    (finding,) = copies.find(subject(Launch(0), NUMBER, Work(8e-3)))
+    assert (finding.code, finding.line) == ("FO107", 4)
+    assert finding.saving is not None
+    assert finding.saving.seconds_per_step == pytest.approx(8e-3, rel=0.2)
+
+
+def test_a_number_sent_while_nothing_is_at_work_is_none(subject: Make) -> None:
+    assert list(copies.find(subject(NUMBER, *[Launch(0)] * 4))) == []
+
+
+def test_a_batch_beside_the_number_is_a_copy_like_others(subject: Make) -> None:
+    batch = msgspec.structs.replace(NUMBER, size_bytes=10**7)
+    (finding,) = copies.find(subject(Launch(0), NUMBER, batch, Work(8e-3)))
+    assert finding.code == "FO203"

@@ -1,7 +1,8 @@
-"""FO203, FO205: the host waits while a batch is copied to the GPU, which could be copied while the GPU computes.
+"""FO107, FO203, FO205: the host waits while a batch is copied to the GPU, which could be copied while the GPU computes.
 
 Two changes are replayed: the copy from pinned memory with `non_blocking=True`, where the host goes on but the stream
 copies; and the same on a stream of its own, a batch ahead. The simpler one is proposed where it saves about as much.
+A single number needs no copy at all: it can be filled in on the GPU.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ from flatout.recording.tape import Event, Tape, Transfer
 SIDE_STREAM = 1_000_000
 """A stream that no script has: for copies that are made ahead of their use."""
 
+NUMBER_BYTES = 16
+"""A copy of up to so many bytes, complex128, is of one number."""
+
+_FILLED = Remedy(text="use the Python number itself, or torch.full((), value, device=...), which the GPU fills in")
 _PINNED = Remedy(
     text="pin_memory=True in the loader, and .to(device, non_blocking=True)", speedup="pinned-copies", safe=True
 )
@@ -37,6 +42,9 @@ def find(subject: Subject) -> Iterator[Finding]:
             assert isinstance(event, Transfer)
             lines.setdefault(event.place, []).append(event)
     for where, copies in lines.items():
+        if all(not copy.pinned and copy.size_bytes <= NUMBER_BYTES for copy in copies):
+            yield from _numbers(subject, where, copies)
+            continue
         saving = subject.saving(_changed(subject, where, _ahead))
         if saving is None:
             continue
@@ -56,6 +64,22 @@ def find(subject: Subject) -> Iterator[Finding]:
             subject.place(where),
             {"bytes_per_step": size_bytes, "copies_per_step": len(copies) / subject.tape.steps},
         )
+
+
+def _numbers(subject: Subject, where: int | None, copies: list[Transfer]) -> Iterator[Finding]:
+    saving = subject.saving(_changed(subject, where, _not_waited_for))  # what fills it in is issued as a copy is
+    if saving is None:
+        return
+    times = len(copies) / subject.tape.steps
+    how_often = "once" if times == 1 else f"{times:g} times"
+    yield subject.finding(
+        "FO107",
+        f"a number is copied to the GPU {how_often} a step, and the host waits for it",
+        saving,
+        _FILLED,
+        subject.place(where),
+        {"bytes_per_step": sum(copy.size_bytes for copy in copies) / subject.tape.steps, "copies_per_step": times},
+    )
 
 
 def _holds_up(event: Event) -> bool:

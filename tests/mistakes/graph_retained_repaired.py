@@ -1,0 +1,18 @@
+"""Two losses of one network, where the second backward pass was once thought to need the graph (M5)."""
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+encoder = nn.Sequential(nn.Linear(128, 1024), nn.Tanh(), nn.Linear(1024, 1024), nn.Tanh(), nn.Linear(1024, 128))
+optimizer = torch.optim.Adam(encoder.parameters(), lr=1e-3)
+
+history = []
+for step in range(80):
+    inputs = torch.randn(128, 128)
+    loss = (encoder(inputs) - inputs).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    history.append(loss.item())
+print(f"loss {float(history[-1]):.4f}")

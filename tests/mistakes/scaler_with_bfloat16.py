@@ -1,0 +1,19 @@
+"""A gradient scaler where the number format needs none (P1)."""
+
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 10)).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+scaler = torch.amp.GradScaler(device)  # mistake: FO406
+for step in range(60):
+    inputs, labels = torch.randn(64, 256, device=device), torch.randint(0, 10, (64,), device=device)
+    with torch.autocast(device, dtype=torch.bfloat16):
+        loss = nn.functional.cross_entropy(model(inputs), labels)
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)  # mistake: FO406
+    scaler.update()
+print(f"loss {loss.item():.3f}")
