@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from flatout.recording.schema import Device, Ending, Failure, Phase, Place, Run, Step
+from flatout.launch.ending import ending_of
+from flatout.recording.schema import Device, Phase, Run, Step
 
 if TYPE_CHECKING:
     from flatout.gpu import GPU
@@ -117,7 +118,7 @@ class DryRunHook:
         if sentence:
             self._writer.assume(sentence)
         self._guard.uninstall()
-        self._writer.close(_ending(error))
+        self._writer.close(ending_of(error))
         if any(thread.daemon and not thread.name.startswith("flatout") for thread in threading.enumerate()):
             from flatout.virtual.parking import park_other_threads
 
@@ -140,36 +141,9 @@ class DryRunHook:
         self._writer.fact("optimizer_state_bytes", sum(self._state_bytes.values()))
         memory = self._machine.gpus[0].memory
         self._writer.fact("live_bytes_by_category", memory.live_by_category())
-        caught = self._machine.out_of_memory_errors - (_ending(error).outcome == "out_of_memory")
+        caught = self._machine.out_of_memory_errors - (ending_of(error).outcome == "out_of_memory")
         self._writer.fact("out_of_memory_caught", max(caught, 0))
         self._writer.fact("allocation_retries", memory.allocator.stats().get("num_alloc_retries", 0))
-
-
-def _ending(error: BaseException | None) -> Ending:
-    from flatout.launch import StopRun
-
-    if error is None:
-        return Ending("completed", 0)
-    if isinstance(error, StopRun):
-        return Ending("stopped", 0)
-    if isinstance(error, SystemExit):
-        code = 0 if error.code is None else error.code if isinstance(error.code, int) else 1
-        return Ending("completed", 0) if code == 0 else Ending("error", code, _failure(error))
-    if isinstance(error, KeyboardInterrupt):
-        return Ending("interrupted", 130, _failure(error))
-    import torch
-
-    return Ending("out_of_memory" if isinstance(error, torch.OutOfMemoryError) else "error", 1, _failure(error))
-
-
-def _failure(error: BaseException) -> Failure:
-    from flatout.launch.places import notes_of, spot_of_error
-
-    kind = type(error)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    spot = spot_of_error(error)
-    place = None if spot is None else Place(spot.file, spot.line, spot.function)
-    return Failure(name, str(error), place, tuple(notes_of(error)))
 
 
 def install(raw: dict[str, Any]) -> DryRunHook | None:
