@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import weakref
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from flatout.recording.schema import Phase
@@ -23,9 +24,10 @@ class StepListener(Protocol):
 class StepWatch:
     """The installed hooks. `counter` may be told of updates that no optimizer made."""
 
-    def __init__(self, listener: StepListener) -> None:
+    def __init__(self, listener: StepListener, manual_updates: Callable[[Any], bool] | None = None) -> None:
         import torch
 
+        self._manual_updates = manual_updates
         self.counter = StepCounter()
         self._listener = listener
         self._phase: Phase = "setup"
@@ -82,8 +84,11 @@ class StepWatch:
 
         def run_backward(*args: Any, **kwargs: Any) -> Any:
             outermost = self._phase != "backward"
-            if outermost and self.counter.backward_begins():
-                self._listener.step_completed(self.counter.completed)
+            if outermost:
+                if self._manual_updates is not None and self._manual_updates(args[0] if args else ()):
+                    self.counter.parameter_updated()
+                if self.counter.backward_begins():
+                    self._listener.step_completed(self.counter.completed)
             before = self._enter("backward") if outermost else self._phase
             try:
                 return plain(*args, **kwargs)
@@ -96,6 +101,10 @@ class StepWatch:
             self._undo.append(lambda module=module: setattr(module, "_engine_run_backward", plain))
 
 
-def watch_steps(listener: StepListener) -> StepWatch:
-    """Install the hooks; `listener` is told from now on. Imports torch."""
-    return StepWatch(listener)
+def watch_steps(listener: StepListener, manual_updates: Callable[[Any], bool] | None = None) -> StepWatch:
+    """Install the hooks; `listener` is told from now on. Imports torch.
+
+    `manual_updates` is asked at each backward pass, with the roots of its graph, whether a parameter was changed since
+    the last one; for a maker that sees no single operation.
+    """
+    return StepWatch(listener, manual_updates)

@@ -1,0 +1,126 @@
+"""The child's side of a watched run. `install` is called in the script's process before its first line.
+
+Nothing is loaded that the script would not load: the hooks are put in when it has imported torch.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from flatout.launch.ending import ending_of
+from flatout.recording import Writer
+from flatout.recording.schema import Run
+from flatout.steps.imports import watch_imports, when_imported
+from flatout.watch.collecting import Collections
+from flatout.watch.look import Look, is_looked_into
+from flatout.watch.recorder import Recorder
+from flatout.watch.samples import Samples
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What the parent asks for. `steps` and `seconds`: after how much the script is stopped; None for never."""
+
+    recording: str
+    script: str = ""
+    arguments: tuple[str, ...] = ()
+    steps: int | None = None
+    seconds: float | None = None
+    launched_as: str = "script"
+
+
+class WatchHook:
+    """Everything that is installed in the script's process, and its end."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._began = time.monotonic()
+        self._torch: Any = None
+        self._undo: list[Callable[[], None]] = []
+        self._look: Look | None = None
+        self._closed = False
+        self._steps: Any = None
+        run = Run("watch", options.script, options.arguments, "", time.time())
+        self._writer = Writer(options.recording, run)
+        self._writer.doing("before the first step")
+        self._recorder = Recorder(self._writer, self._step_completed)
+        self._collections = Collections()
+        self._undo += [self._collections.remove, watch_imports()]
+        when_imported("torch", self._torch_is_there)
+        self._writer.flush()  # what a script that dies at once was doing
+        self._samples = Samples(self._writer, self._write_facts)
+
+    def finished(self, error: BaseException | None) -> None:
+        """The script ended: by itself (None), stopped by us, or with an exception."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._steps is not None and error is None and self._steps.counter.program_ends():
+            self._recorder.step_completed(self._steps.counter.completed)
+        self._recorder.close()
+        self._samples.stop()
+        self._end_look()
+        for undo in reversed(self._undo):
+            undo()
+        self._write_facts()
+        self._writer.close(ending_of(error))
+
+    def forked(self) -> None:
+        """In a forked child of the script: nothing more is recorded here."""
+        self._closed = True
+        self._recorder.close()
+
+    def _torch_is_there(self, torch: Any) -> None:
+        from flatout.steps import watch_steps
+        from flatout.steps.leaves import Leaves
+        from flatout.watch import hooks, loaders
+
+        self._torch = torch
+        self._writer.fact("torch_version", str(torch.__version__))
+        self._steps = watch_steps(self._recorder, Leaves().changed)
+        self._undo += [self._steps.remove, hooks.follow(self._recorder, torch)]
+        when_imported(
+            "torch.utils.data.dataloader",
+            lambda module: self._undo.append(loaders.follow(self._recorder, module)),
+        )
+
+    def _step_completed(self, steps: int) -> None:
+        """`steps` are done. What is done here is part of the step that begins."""
+        if self._options.steps is not None and steps >= self._options.steps:
+            self._stop(f"{steps} steps done")
+        if self._options.seconds is not None and time.monotonic() - self._began >= self._options.seconds:
+            self._stop(f"{self._options.seconds:g} s are over")
+        if is_looked_into(steps, self._options.steps):
+            if self._look is None:
+                self._look = Look(self._writer, self._torch, self._recorder.in_loader)
+                self._writer.fact("anomaly_mode", bool(self._torch.is_anomaly_enabled()))
+            self._recorder.kind_of_next = "looked_into"
+        elif self._look is not None:
+            self._end_look()
+            self._recorder.kind_of_next = "steady"
+
+    def _stop(self, reason: str) -> None:
+        from flatout.launch import stop_run
+
+        self._end_look()
+        stop_run(reason)
+
+    def _end_look(self) -> None:
+        if self._look is not None:
+            self._look.end()
+            self._look = None
+
+    def _write_facts(self) -> None:
+        self._recorder.write_facts()
+        self._writer.fact("garbage_collection", self._collections.facts())
+
+
+def install(raw: dict[str, Any]) -> WatchHook | None:
+    """Watch this process. `raw` is `Options` as JSON. In a fresh worker of the script nothing is recorded."""
+    options = msgspec.convert({name: raw[name] for name in raw if name in Options.__struct_fields__}, Options)
+    return WatchHook(options) if options.launched_as == "script" else None
