@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from flatout import __version__
-from flatout.cli import check, gpus, predict, rule
+from flatout.cli import check, gpus, predict, profile, rule
 from flatout.cli.usage import usage_message
 from flatout.errors import UsageError
 
@@ -22,6 +22,7 @@ app = typer.Typer(
 )
 # The script's own options must reach the script, so nothing after its path is read here.
 app.command("predict", context_settings={"allow_interspersed_args": False})(predict.predict)
+app.command("profile", context_settings={"allow_interspersed_args": False})(profile.profile)
 app.command("gpus")(gpus.gpus)
 
 # These read their options themselves, and are here for the help.

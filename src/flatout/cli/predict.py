@@ -106,7 +106,7 @@ def predict(
     step_count = values.count(steps, "--steps")
     timeout_seconds = values.duration_seconds(timeout, "--timeout")
     assumed = values.assumptions(assume or [], "--assume")
-    _check_folder(json)
+    values.check_json(json)
     prices = {} if price is None else prices_of(price, "--price", gpus_file)
     varied = None if vary is None else values.varied(vary, "--vary")
     from flatout.gpu import all_gpus
@@ -217,16 +217,6 @@ def _exit_code(prediction: Prediction) -> int:
 def _refuse(option: str, value: str | None) -> None:
     if value is not None:
         raise UsageError(f"{option} is not there yet: flatout predicts for one GPU at a time; leave {option} out")
-
-
-def _check_folder(json: str | None) -> None:
-    """Better before the script runs than after ten minutes."""
-    if json is not None and not json.strip():
-        raise UsageError("--json '' has no name; give the name of a file, or - for standard output")
-    if json not in (None, "-") and Path(str(json)).is_dir():
-        raise UsageError(f"--json {json}: that is a directory; give the name of a file")
-    if json not in (None, "-") and not Path(str(json)).absolute().parent.is_dir():
-        raise UsageError(f"--json {json}: there is no such directory; make it, or give another file to --json")
 
 
 def _choose(gpu: str | None, gpus_file: Path | None) -> tuple[list[GPU], str]:

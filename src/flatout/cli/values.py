@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from flatout.errors import UsageError
 
@@ -93,3 +94,13 @@ def _value(value: str, text: str, option: str) -> float | bool:
         except ValueError:
             continue
     raise UsageError(f"{option} {text!r}: {value!r} is not a value; give a number, true or false")
+
+
+def check_json(json: str | None) -> None:
+    """Whether `--json` can be written: better before the script runs than after ten minutes. Raises UsageError."""
+    if json is not None and not json.strip():
+        raise UsageError("--json '' has no name; give the name of a file, or - for standard output")
+    if json not in (None, "-") and Path(str(json)).is_dir():
+        raise UsageError(f"--json {json}: that is a directory; give the name of a file")
+    if json not in (None, "-") and not Path(str(json)).absolute().parent.is_dir():
+        raise UsageError(f"--json {json}: there is no such directory; make it, or give another file to --json")

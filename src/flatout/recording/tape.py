@@ -161,6 +161,7 @@ class Loader(msgspec.Struct, frozen=True):
 
     `workers` is 0 where the training process makes them itself; `samples` is the size of a batch, None where unknown.
     `pinned`: batches come in page-locked memory, where a thread of the training process puts what workers make.
+    `busy_ratio`: the share of `batch_seconds` in which it keeps a processor busy; the rest waits for files or others.
     """
 
     batch_seconds: float
@@ -168,6 +169,7 @@ class Loader(msgspec.Struct, frozen=True):
     prefetch_factor: int = 2
     samples: int | None = None
     pinned: bool = False
+    busy_ratio: float = 1.0
 
 
 class Tape(msgspec.Struct, frozen=True):

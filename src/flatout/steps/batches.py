@@ -24,9 +24,12 @@ _plain_loop: Callable[..., Any] | None = None
 
 
 class Stopwatch:
-    """Times a stretch of one thread's work. Use it in a ``with`` statement; `seconds` is there at its end."""
+    """Times a stretch of one thread's work. Use it in a ``with`` statement; `seconds` is there at its end.
 
-    seconds = 0.0
+    `busy_seconds`: how much of it was processor time.
+    """
+
+    seconds = busy_seconds = 0.0
 
     def __enter__(self) -> Stopwatch:
         self._held_up, self._pauses = _held_up_ns(), _pauses()
@@ -35,6 +38,7 @@ class Stopwatch:
 
     def __exit__(self, *exception: object) -> None:
         wall, work = time.perf_counter() - self._wall, time.thread_time() - self._work
+        self.busy_seconds = work
         if _pauses() == self._pauses:
             self.seconds = work
             return
@@ -70,14 +74,21 @@ class Notebook:
 
     def __init__(self, workers: int) -> None:
         self._rows = multiprocessing.RawArray("d", workers * _ROW)
+        self._sums = multiprocessing.RawArray("d", workers * 2)
         self._workers = workers
 
-    def write(self, worker: int, seconds: float) -> None:
+    def write(self, worker: int, seconds: float, busy_seconds: float = 0.0) -> None:
         """That worker made a batch. Beyond the most that a row holds the oldest but the first goes."""
         count = int(self._rows[worker * _ROW])
         at = count if count < _MOST_BATCHES else 1 + count % (_MOST_BATCHES - 1)
         self._rows[worker * _ROW + 1 + at] = seconds
         self._rows[worker * _ROW] = count + 1
+        self._sums[worker * 2] += seconds
+        self._sums[worker * 2 + 1] += busy_seconds
+
+    def sums(self) -> tuple[float, float]:
+        """What all batches took together, and how much of it was processor time; seconds."""
+        return sum(self._sums[::2]), sum(self._sums[1::2])
 
     def batch_seconds(self) -> float | None:
         """The median of what batches took. A worker's first, which warms it up, counts only until there are others."""
@@ -99,10 +110,10 @@ class WorkerLoop:
     def __call__(self, *arguments: Any) -> None:
         from torch.utils.data import _utils, get_worker_info
 
-        def write(seconds: float) -> None:
+        def write(watch: Stopwatch) -> None:
             info = get_worker_info()
             if info is not None:
-                self._notebook.write(info.id, seconds)
+                self._notebook.write(info.id, watch.seconds, watch.busy_seconds)
 
         kinds: tuple[Any, ...] = (_utils.fetch._MapDatasetFetcher, _utils.fetch._IterableDatasetFetcher)
         for kind in kinds:
@@ -110,11 +121,11 @@ class WorkerLoop:
         (_plain_loop or _utils.worker._worker_loop)(*arguments)
 
 
-def _timed(plain: Callable[..., Any], write: Callable[[float], None]) -> Callable[..., Any]:
+def _timed(plain: Callable[..., Any], write: Callable[[Stopwatch], None]) -> Callable[..., Any]:
     def fetch(self: Any, possibly_batched_index: Any) -> Any:
         with Stopwatch() as watch:
             batch = plain(self, possibly_batched_index)
-        write(watch.seconds)
+        write(watch)
         return batch
 
     return fetch

@@ -24,6 +24,11 @@ class StepCounter:
         self._updated = False
         self._backwards = 0
 
+    @property
+    def has_optimizers(self) -> bool:
+        """Whether there is any optimizer."""
+        return bool(self._steps)
+
     def optimizer_made(self, key: int) -> None:
         """An optimizer exists from now on."""
         self._steps.setdefault(key, 0)

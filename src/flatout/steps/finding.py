@@ -85,7 +85,8 @@ class StepWatch:
         def run_backward(*args: Any, **kwargs: Any) -> Any:
             outermost = self._phase != "backward"
             if outermost:
-                if self._manual_updates is not None and self._manual_updates(args[0] if args else ()):
+                asked = None if self.counter.has_optimizers else self._manual_updates
+                if asked is not None and asked(args[0] if args else ()):
                     self.counter.parameter_updated()
                 if self.counter.backward_begins():
                     self._listener.step_completed(self.counter.completed)

@@ -10,7 +10,7 @@ _LARGEST = 4096  # numbers; of larger parameters only so many are looked at
 
 
 class Leaves:
-    """Looks at a few small parameters at the beginning of each backward pass. On a GPU it would wait, so it does not."""
+    """Looks at a few small parameters at the beginning of each backward pass. Not on a GPU, where it would wait."""
 
     def __init__(self) -> None:
         self._leaves: list[Any] | None = None

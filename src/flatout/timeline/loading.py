@@ -23,7 +23,8 @@ class Batches:
         self._pinned = loader.pinned
         self._pinning_until = 0.0
         if loader.workers:
-            self._seconds *= max(1.0, loader.workers / max(1, host.cores - 1))
+            crowd = max(1.0, loader.workers * loader.busy_ratio / max(1, host.cores - 1))
+            self._seconds *= 1.0 + loader.busy_ratio * (crowd - 1.0)
         self._ready = deque([self._seconds] * loader.workers)
         self._ahead = max(1, loader.prefetch_factor)
         self._taken: deque[float] = deque()

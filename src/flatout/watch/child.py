@@ -5,6 +5,7 @@ Nothing is loaded that the script would not load: the hooks are put in when it h
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,7 @@ class WatchHook:
         run = Run("watch", options.script, options.arguments, "", time.time())
         self._writer = Writer(options.recording, run)
         self._writer.doing("before the first step")
+        self._writer.fact("cores", _cores())
         self._recorder = Recorder(self._writer, self._step_completed)
         self._collections = Collections()
         self._undo += [self._collections.remove, watch_imports()]
@@ -82,6 +84,7 @@ class WatchHook:
 
         self._torch = torch
         self._writer.fact("torch_version", str(torch.__version__))
+        self._writer.fact("threads", torch.get_num_threads())
         self._steps = watch_steps(self._recorder, Leaves().changed)
         self._undo += [self._steps.remove, hooks.follow(self._recorder, torch)]
         when_imported(
@@ -124,3 +127,9 @@ def install(raw: dict[str, Any]) -> WatchHook | None:
     """Watch this process. `raw` is `Options` as JSON. In a fresh worker of the script nothing is recorded."""
     options = msgspec.convert({name: raw[name] for name in raw if name in Options.__struct_fields__}, Options)
     return WatchHook(options) if options.launched_as == "script" else None
+
+
+def _cores() -> int:
+    """Processors that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1

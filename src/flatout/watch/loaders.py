@@ -32,13 +32,14 @@ class LoaderFacts:
         self.wait_seconds = 0.0
         self.batch_seconds: list[float] = []
         self.first_seconds = 0.0
+        self.made_seconds = self.busy_seconds = 0.0
         self.fresh = True
         self.notebook: Notebook | None = None
 
     def facts(self) -> dict[str, Any]:
         """As plain data.
 
-        `start_seconds`: what making all iterators took, with their workers; `first_seconds`: waits for their first batches.
+        `start_seconds`: what making all iterators took, with their workers; `first_seconds`: waits for first batches.
         """
         place = self.place
         return {
@@ -53,8 +54,14 @@ class LoaderFacts:
             "start_seconds": self.start_seconds,
             "wait_seconds": self.wait_seconds,
             "batch_seconds": self.typical_seconds(),
+            "busy_ratio": self.busy_ratio(),
             "first_seconds": self.first_seconds,
         }
+
+    def busy_ratio(self) -> float:
+        """The share of making batches in which a processor was busy with it; 1 where that was not seen."""
+        made, busy = (self.made_seconds, self.busy_seconds) if self.notebook is None else self.notebook.sums()
+        return min(1.0, busy / made) if made else 1.0
 
     def typical_seconds(self) -> float | None:
         """What making a batch takes one process: its median; None where that was not seen."""
@@ -113,6 +120,8 @@ def follow(recorder: Recorder, dataloader: Any) -> Callable[[], None]:
                 with Stopwatch() as watch:
                     batch = plain_next(self)
                 facts.batch_seconds.append(watch.seconds)
+                facts.busy_seconds += watch.busy_seconds
+                facts.made_seconds += watch.seconds
                 del facts.batch_seconds[:-_KEPT]
             if facts.samples is None:
                 facts.samples = samples_in(batch)

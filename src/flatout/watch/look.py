@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from flatout.launch.places import FLATOUT
 from flatout.steps.places import user_place
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Look:
     def __init__(self, writer: Writer, torch: Any, in_loader: Callable[[], bool]) -> None:
         self._writer = writer
         self._in_loader = in_loader
-        self._torch_folder = os.path.dirname(torch.__file__) + os.sep
+        self._not_the_scripts = (os.path.dirname(torch.__file__) + os.sep, FLATOUT)
         self._tensor = torch.Tensor
         self._inside = False
         self._own = {name: vars(self._tensor)[name] for name in READS if name in vars(self._tensor)}
@@ -63,7 +64,7 @@ class Look:
                 return plain(tensor, *arguments, **keywords)
             self._inside = True
             try:
-                if not sys._getframe(1).f_code.co_filename.startswith(self._torch_folder):
+                if not sys._getframe(1).f_code.co_filename.startswith(self._not_the_scripts):
                     self._count(reason)
                 return plain(tensor, *arguments, **keywords)
             finally:

@@ -65,4 +65,5 @@ def _loader(facts: LoaderFacts) -> Loader:
         prefetch_factor=facts.prefetch_factor,
         samples=facts.samples,
         pinned=facts.pinned,
+        busy_ratio=facts.busy_ratio(),
     )

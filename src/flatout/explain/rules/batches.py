@@ -1,4 +1,4 @@
-"""FO304, FO309: the GPU waits for batches that workers, or more of them, would have ready."""
+"""FO304, FO309: training waits for batches that workers, or more of them, would have ready."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ def find(subject: Subject) -> Iterator[Finding]:
             continue
         places = [e.place for e in subject.tape.events if isinstance(e, Fetch) and e.loader == number]
         has = f"{loader.workers} workers" if loader.workers else "no workers"
+        waiting = "the GPU waits" if subject.issued else "training waits"
         yield subject.finding(
             "FO309" if loader.workers else "FO304",
-            f"the GPU waits for batches: each takes {loader.batch_seconds * 1e3:.3g} ms to make, by {has}",
+            f"{waiting} for batches: each takes {loader.batch_seconds * 1e3:.3g} ms to make, by {has}",
             saving,
             Remedy(text=f"num_workers={workers}", speedup="loader-workers"),
             subject.place(places[0]) if places else None,
