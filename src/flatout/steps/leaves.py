@@ -13,12 +13,12 @@ class Leaves:
     """Looks at a few small parameters at the beginning of each backward pass. Not on a GPU, where it would wait."""
 
     def __init__(self) -> None:
-        self._leaves: list[Any] | None = None
+        self._leaves: list[Any] = []
         self._seen: list[tuple[float, ...]] = []
 
     def changed(self, roots: Any) -> bool:
         """Whether any of them has changed since the last call. `roots`: the tensors that backward starts from."""
-        if self._leaves is None:
+        if not self._leaves:
             self._leaves = _smallest(roots)
         seen = [tuple(leaf.detach().flatten()[:_LARGEST].tolist()) for leaf in self._leaves]
         changed = bool(self._seen) and seen != self._seen

@@ -5,9 +5,10 @@ Nothing is loaded that the script would not load: the hooks are put in when it h
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
@@ -15,6 +16,7 @@ from flatout.launch.ending import ending_of
 from flatout.recording import Writer
 from flatout.recording.schema import Run
 from flatout.steps.imports import watch_imports, when_imported
+from flatout.steps.leaves import Leaves
 from flatout.watch.collecting import Collections
 from flatout.watch.look import Look, is_looked_into
 from flatout.watch.recorder import Recorder
@@ -22,6 +24,8 @@ from flatout.watch.samples import Samples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from flatout.steps.counting import StepCounter
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -46,6 +50,9 @@ class WatchHook:
         self._look: Look | None = None
         self._closed = False
         self._steps: Any = None
+        self._leaves = Leaves()
+        self._plain_exit = os._exit
+        os._exit = self._leave
         run = Run("watch", options.script, options.arguments, "", time.time())
         self._writer = Writer(options.recording, run)
         self._writer.doing("before the first step")
@@ -62,8 +69,8 @@ class WatchHook:
         if self._closed:
             return
         self._closed = True
-        if self._steps is not None and error is None and self._steps.counter.program_ends():
-            self._recorder.step_completed(self._steps.counter.completed)
+        if self._steps is not None and error is None:
+            self._note_last_update(self._steps.counter)
         self._recorder.close()
         self._samples.stop()
         self._end_look()
@@ -77,15 +84,29 @@ class WatchHook:
         self._closed = True
         self._recorder.close()
 
+    def _note_last_update(self, counter: StepCounter) -> None:
+        """A last update by hand is followed by no backward pass that would tell of it."""
+        if not counter.has_optimizers and self._leaves.changed(()):
+            counter.parameter_updated()
+        if counter.program_ends():
+            self._recorder.step_completed(counter.completed)
+
+    def _leave(self, status: int) -> NoReturn:
+        """In place of `os._exit`, which runs no exit handler: what was noted is written first."""
+        if not self._closed:
+            with contextlib.suppress(Exception):  # the script wants to be gone
+                self._write_facts()
+                self._writer.flush()
+        self._plain_exit(status)
+
     def _torch_is_there(self, torch: Any) -> None:
         from flatout.steps import watch_steps
-        from flatout.steps.leaves import Leaves
         from flatout.watch import hooks, loaders
 
         self._torch = torch
         self._writer.fact("torch_version", str(torch.__version__))
         self._writer.fact("threads", torch.get_num_threads())
-        self._steps = watch_steps(self._recorder, Leaves().changed)
+        self._steps = watch_steps(self._recorder, self._leaves.changed)
         self._undo += [self._steps.remove, hooks.follow(self._recorder, torch)]
         when_imported(
             "torch.utils.data.dataloader",

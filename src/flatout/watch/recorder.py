@@ -39,11 +39,8 @@ class Recorder:
         self._closed = False
 
     def here(self) -> bool:
-        """Whether this thread is the one that is followed: the first that asks."""
-        thread = threading.get_ident()
-        if self._thread is None:
-            self._thread = thread
-        return thread == self._thread and not self._closed
+        """Whether this thread is followed: the one of the first backward pass, and until then any."""
+        return self._thread in (None, threading.get_ident()) and not self._closed
 
     def loader(self, key: Hashable, iterator: Any) -> LoaderFacts:
         """The facts of the loader that this iterator is of, which `key` tells from others."""
@@ -86,6 +83,8 @@ class Recorder:
         before, self._phase = self._phase, phase
         if phase == before:  # an optimizer that steps another one
             return
+        if phase == "backward" and self._thread is None:
+            self._thread = threading.get_ident()
         now = time.perf_counter()
         if phase in ("backward", "optimizer") and not (before == "backward" and phase == "optimizer"):
             self._ledger.begin("backward" if phase == "backward" else "optimizer", now)

@@ -36,7 +36,7 @@ def find(subject: Subject, loaders: Sequence[dict[str, Any]], steps: int) -> Ite
             {
                 "starts": restarts + 1,
                 "start_seconds": start,
-                "first_batch_seconds": first,
+                "first_seconds": first,
                 "workers": loader["workers"],
             },
         )
