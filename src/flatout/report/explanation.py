@@ -8,7 +8,7 @@ from rich.text import Text
 from flatout.explain.explanation import Explanation, StepTime
 from flatout.report.bars import Kind, bar, bar_width, cells_of, legend
 from flatout.report.findings import print_findings
-from flatout.report.layout import print_labelled, print_line
+from flatout.report.layout import INDENT, print_hanging, print_labelled, print_line
 from flatout.report.sources import short_path
 from flatout.report.units import count_text, fine_duration_text, rate_text
 
@@ -35,7 +35,7 @@ _ENDINGS = {
 def print_explanation(explanation: Explanation, console: Console, verbose: bool = False) -> None:
     """The verdict line, the step as one bar, the findings."""
     console.print()
-    print_line(verdict(explanation), console)
+    print_hanging(Text(INDENT), verdict(explanation), console)
     time = explanation.step_seconds
     if time is None:
         return
@@ -52,7 +52,7 @@ def print_explanation(explanation: Explanation, console: Console, verbose: bool 
 
 def verdict(explanation: Explanation) -> Text:
     """`train.py: a step takes 11.9 ms (11.8 ms to 12.0 ms), 1,340 samples/s, over 114 steps`."""
-    text = Text("  ").append(short_path(explanation.script)).append(": ")
+    text = Text(short_path(explanation.script)).append(": ")
     time = explanation.step_seconds
     if time is None:
         seen = count_text(explanation.steps, "training step")
