@@ -26,10 +26,10 @@ _plain_loop: Callable[..., Any] | None = None
 class Stopwatch:
     """Times a stretch of one thread's work. Use it in a ``with`` statement; `seconds` is there at its end.
 
-    `busy_seconds`: how much of it was processor time.
+    `busy_seconds`: how much of it was processor time; `wall_seconds`: all of it, on a busy machine too.
     """
 
-    seconds = busy_seconds = 0.0
+    seconds = busy_seconds = wall_seconds = 0.0
 
     def __enter__(self) -> Stopwatch:
         self._held_up, self._pauses = _held_up_ns(), _pauses()
@@ -38,7 +38,7 @@ class Stopwatch:
 
     def __exit__(self, *exception: object) -> None:
         wall, work = time.perf_counter() - self._wall, time.thread_time() - self._work
-        self.busy_seconds = work
+        self.busy_seconds, self.wall_seconds = work, wall
         if _pauses() == self._pauses:
             self.seconds = work
             return
@@ -74,21 +74,21 @@ class Notebook:
 
     def __init__(self, workers: int) -> None:
         self._rows = multiprocessing.RawArray("d", workers * _ROW)
-        self._sums = multiprocessing.RawArray("d", workers * 2)
+        self._sums = multiprocessing.RawArray("d", workers * 3)
         self._workers = workers
 
-    def write(self, worker: int, seconds: float, busy_seconds: float = 0.0) -> None:
+    def write(self, worker: int, seconds: float, wall_seconds: float = 0.0, busy_seconds: float = 0.0) -> None:
         """That worker made a batch. Beyond the most that a row holds the oldest but the first goes."""
         count = int(self._rows[worker * _ROW])
         at = count if count < _MOST_BATCHES else 1 + count % (_MOST_BATCHES - 1)
         self._rows[worker * _ROW + 1 + at] = seconds
         self._rows[worker * _ROW] = count + 1
-        self._sums[worker * 2] += seconds
-        self._sums[worker * 2 + 1] += busy_seconds
+        for place, value in enumerate((seconds, wall_seconds, busy_seconds), start=worker * 3):
+            self._sums[place] += value
 
-    def sums(self) -> tuple[float, float]:
-        """What all batches took together, and how much of it was processor time; seconds."""
-        return sum(self._sums[::2]), sum(self._sums[1::2])
+    def sums(self) -> tuple[float, float, float]:
+        """What all batches took together: as they are timed, by the clock on the wall, and of processor time."""
+        return sum(self._sums[::3]), sum(self._sums[1::3]), sum(self._sums[2::3])
 
     def batch_seconds(self) -> float | None:
         """The median of what batches took. A worker's first, which warms it up, counts only until there are others."""
@@ -113,7 +113,7 @@ class WorkerLoop:
         def write(watch: Stopwatch) -> None:
             info = get_worker_info()
             if info is not None:
-                self._notebook.write(info.id, watch.seconds, watch.busy_seconds)
+                self._notebook.write(info.id, watch.seconds, watch.wall_seconds, watch.busy_seconds)
 
         kinds: tuple[Any, ...] = (_utils.fetch._MapDatasetFetcher, _utils.fetch._IterableDatasetFetcher)
         for kind in kinds:

@@ -60,13 +60,18 @@ class LoaderFacts:
 
     def busy_ratio(self) -> float:
         """The share of making batches in which a processor was busy with it; 1 where that was not seen."""
-        made, busy = (self.made_seconds, self.busy_seconds) if self.notebook is None else self.notebook.sums()
+        made, busy = (self.made_seconds, self.busy_seconds) if self.notebook is None else self.notebook.sums()[1:]
         return min(1.0, busy / made) if made else 1.0
 
     def typical_seconds(self) -> float | None:
-        """What making a batch takes one process: its median; None where that was not seen."""
+        """What making a batch takes one process: its median; None where that was not seen.
+
+        By the clock on the wall: a tape of this run is to be played on the machine as busy as it was.
+        """
         if self.notebook is not None:
-            return self.notebook.batch_seconds()
+            seconds = self.notebook.batch_seconds()
+            timed, wall, _ = self.notebook.sums()
+            return seconds * wall / timed if seconds is not None and timed else seconds
         times = sorted(self.batch_seconds)
         return times[len(times) // 2] if times else None
 
@@ -119,9 +124,9 @@ def follow(recorder: Recorder, dataloader: Any) -> Callable[[], None]:
             else:
                 with Stopwatch() as watch:
                     batch = plain_next(self)
-                facts.batch_seconds.append(watch.seconds)
+                facts.batch_seconds.append(watch.wall_seconds)
                 facts.busy_seconds += watch.busy_seconds
-                facts.made_seconds += watch.seconds
+                facts.made_seconds += watch.wall_seconds
                 del facts.batch_seconds[:-_KEPT]
             if facts.samples is None:
                 facts.samples = samples_in(batch)
