@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flatout.steps.batches import Notebook, Stopwatch, WorkerLoop, follow_workers, samples_in
+from flatout.steps.batches import Notebook, WorkerLoop, follow_workers, samples_in
 from flatout.steps.places import user_place
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from flatout.watch.recorder import Recorder
 
 _KEPT = 512  # times of the latest batches
+_EVERY = 8  # of so many batches one is looked at for its processor time: asking the system takes long
 
 
 class LoaderFacts:
@@ -30,7 +32,7 @@ class LoaderFacts:
         self.iterators = 0
         self.start_seconds = 0.0
         self.wait_seconds = 0.0
-        self.batch_seconds: list[float] = []
+        self.batch_seconds: deque[float] = deque(maxlen=_KEPT)
         self.first_seconds = 0.0
         self.made_seconds = self.busy_seconds = 0.0
         self.fresh = True
@@ -121,13 +123,16 @@ def follow(recorder: Recorder, dataloader: Any) -> Callable[[], None]:
         try:
             if facts.workers:
                 batch = plain_next(self)
+            elif facts.batches % _EVERY:
+                batch = plain_next(self)
+                facts.batch_seconds.append(time.perf_counter() - began)
             else:
-                with Stopwatch() as watch:
-                    batch = plain_next(self)
-                facts.batch_seconds.append(watch.wall_seconds)
-                facts.busy_seconds += watch.busy_seconds
-                facts.made_seconds += watch.wall_seconds
-                del facts.batch_seconds[:-_KEPT]
+                busy = time.thread_time()
+                batch = plain_next(self)
+                facts.busy_seconds += time.thread_time() - busy
+                seconds = time.perf_counter() - began
+                facts.made_seconds += seconds
+                facts.batch_seconds.append(seconds)
             if facts.samples is None:
                 facts.samples = samples_in(batch)
             facts.batches += 1

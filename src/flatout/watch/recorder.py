@@ -90,7 +90,6 @@ class Recorder:
             self._ledger.begin("backward" if phase == "backward" else "optimizer", now)
         elif before in ("backward", "optimizer"):
             self._ledger.end(now)
-        self._writer.doing(f"{phase}, step {self.steps + 1}")
 
     def optimizer_stepped(self, optimizer: Any) -> None:
         pass
@@ -106,6 +105,7 @@ class Recorder:
                 self._steady.append(stretches)
             self.steps += 1
             began, seconds, stretches = began + seconds, 0.0, []
+        self._writer.doing(f"step {self.steps + 1}")
         self._on_step(steps)
 
     def write_facts(self) -> None:
