@@ -9,7 +9,6 @@ embedding = nn.Embedding(VOCABULARY, WIDTH)
 lstm = nn.LSTM(WIDTH, WIDTH)
 head = nn.Linear(WIDTH, VOCABULARY)
 parameters = [*embedding.parameters(), *lstm.parameters(), *head.parameters()]
-optimizer = torch.optim.Adam(parameters, lr=1e-3)
 text = torch.randint(0, VOCABULARY, (LENGTH * 80 + 1, BATCH))
 
 hidden = (torch.zeros(1, BATCH, WIDTH), torch.zeros(1, BATCH, WIDTH))
@@ -18,7 +17,8 @@ for step in range(80):
     following = text[LENGTH * step + 1 : LENGTH * (step + 1) + 1]
     output, hidden = lstm(embedding(piece), hidden)  # mistake: FO509
     loss = nn.functional.cross_entropy(head(output).flatten(0, 1), following.flatten())
-    optimizer.zero_grad(set_to_none=False)
+    for parameter in parameters:
+        parameter.grad = None
     loss.backward(retain_graph=True)  # mistake: FO503
     with torch.no_grad():
         for parameter in parameters:

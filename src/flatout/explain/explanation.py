@@ -54,7 +54,11 @@ def explanation_of(recording: Recording) -> Explanation:
     tape = recording.tape()
     facts: dict[str, Any] = recording.facts()
     time = step_time(steps)
-    found = () if time is None else tuple(measured_findings(tape, facts, time.median_seconds, len(steps)))
+    found = (
+        ()
+        if time is None
+        else tuple(measured_findings(tape, facts, recording.observations(), time.median_seconds, len(steps)))
+    )
     ending = recording.ending
     return Explanation(
         schema=SCHEMA,

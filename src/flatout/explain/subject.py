@@ -20,7 +20,7 @@ from flatout.timeline.uncertainty import HOST_UNCERTAINTY, KERNELS_UNCERTAINTY
 WORTH_RATIO = 0.01
 """What saves less than this share of a step is not worth a word: it is less than steps differ from each other."""
 
-_HIGH_RATIO, _MEDIUM_RATIO = 0.10, 0.03
+HIGH_RATIO, MEDIUM_RATIO = 0.10, 0.03
 _OTHERWISE = (
     (1 / KERNELS_UNCERTAINTY, 1.0),
     (KERNELS_UNCERTAINTY, 1.0),
@@ -150,7 +150,7 @@ class Subject:
 
     def _severity(self, saving: Saving) -> Severity:
         share = (saving.seconds_per_step or 0.0) / self.timeline.step_seconds
-        return "high" if share >= _HIGH_RATIO else "medium" if share >= _MEDIUM_RATIO else "low"
+        return "high" if share >= HIGH_RATIO else "medium" if share >= MEDIUM_RATIO else "low"
 
 
 def _scaled(host: Host, scale: float) -> Host:

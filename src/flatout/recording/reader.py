@@ -19,6 +19,7 @@ import msgspec
 
 from flatout.errors import RecordingError
 from flatout.recording.layout import ACTIONS, NO_PLACE, PHASES, TABLES, check_header
+from flatout.recording.observation import Observation
 from flatout.recording.schema import CATEGORIES, Assumption, Ending, MemoryEvent, Peak, Place, Run, Step, Wait
 from flatout.recording.tape import Tape
 from flatout.recording.timed import TimedStep
@@ -78,6 +79,10 @@ class Recording:
     def tape(self) -> Tape | None:
         """What the host asked for in some steps, or `None` where that was not noted."""
         return self._document("tape", Tape)
+
+    def observations(self) -> tuple[Observation, ...]:
+        """What the run was seen to do; empty for a dry run."""
+        return self._document("observations", tuple[Observation, ...]) or ()
 
     def steps(self) -> list[Step]:
         """The optimizer steps in their order."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from flatout.errors import RecordingError, UsageError
 from flatout.recording import forks
 from flatout.recording.layout import ACTION_CODES, CATEGORY_CODES, CREATE, NO_PLACE, PHASE_CODES, is_recording
+from flatout.recording.observation import Observation
 from flatout.recording.schema import (
     SCHEMA,
     Category,
@@ -112,6 +114,11 @@ class Writer:
         """Note what the host asked for in some steps, replacing an earlier tape."""
         with self._small_lock:
             self._documents["tape"] = tape
+
+    def observations(self, seen: Sequence[Observation]) -> None:
+        """Note what the run was seen to do, replacing what was noted before."""
+        with self._small_lock:
+            self._documents["observations"] = tuple(seen)
 
     def fact(self, name: str, value: object) -> None:
         """Note a named fact, replacing an earlier one. Raises `TypeError` for a value that JSON cannot carry."""

@@ -10,7 +10,7 @@ from rich.text import Text
 from flatout.findings import Finding
 from flatout.report.layout import print_labelled, print_line, print_quotation
 from flatout.report.sources import place_text, plain
-from flatout.report.units import fine_duration_text
+from flatout.report.units import fine_duration_text, size_text
 
 _STYLES = {"high": "bold red", "medium": "yellow", "low": "", "info": "dim"}
 _FEW = 5
@@ -43,6 +43,8 @@ def print_findings(findings: Sequence[Finding], gpu: str, console: Console, *, v
 def _saving(finding: Finding) -> str:
     saving = finding.saving
     assert saving is not None
+    if saving.seconds_per_step is None:
+        return f"{size_text(saving.bytes or 0)} more memory with every step"
     seconds = saving.seconds_per_step or 0.0
     least, most = saving.low or 0.0, seconds if saving.high is None else saving.high
     if not least and most == seconds:

@@ -18,7 +18,10 @@ from flatout.recording.schema import Run
 from flatout.steps.imports import watch_imports, when_imported
 from flatout.steps.leaves import Leaves
 from flatout.watch.collecting import Collections
+from flatout.watch.counting import Counting, is_counted
+from flatout.watch.graphs import Graphs
 from flatout.watch.look import Look, is_looked_into
+from flatout.watch.notes import Notes
 from flatout.watch.recorder import Recorder
 from flatout.watch.samples import Samples
 
@@ -63,6 +66,10 @@ class WatchHook:
         when_imported("torch", self._torch_is_there)
         self._writer.flush()  # what a script that dies at once was doing
         self._samples = Samples(self._writer, self._write_facts)
+        self._notes = Notes()
+        self._graphs = Graphs(self._recorder, self._notes)
+        self._counting = Counting(self._samples.process)
+        self._counted = False
 
     def finished(self, error: BaseException | None) -> None:
         """The script ended: by itself (None), stopped by us, or with an exception."""
@@ -77,7 +84,18 @@ class WatchHook:
         for undo in reversed(self._undo):
             undo()
         self._write_facts()
+        self._write_observations(ended_well=error is None or type(error).__name__ == "StopRun")
         self._writer.close(ending_of(error))
+
+    def _write_observations(self, *, ended_well: bool) -> None:
+        if self._torch is None or not self._recorder.steps:
+            return
+        self._counting.note(self._notes, self._recorder.steps)
+        if ended_well:
+            from flatout.watch.trying import try_optimizers
+
+            try_optimizers(self._recorder, self._notes)
+        self._writer.observations(self._notes.observations(self._recorder.steps))
 
     def forked(self) -> None:
         """In a forked child of the script: nothing more is recorded here."""
@@ -107,7 +125,7 @@ class WatchHook:
         self._writer.fact("torch_version", str(torch.__version__))
         self._writer.fact("threads", torch.get_num_threads())
         self._steps = watch_steps(self._recorder, self._leaves.changed)
-        self._undo += [self._steps.remove, hooks.follow(self._recorder, torch)]
+        self._undo += [self._steps.remove, hooks.follow(self._recorder, torch, self._graphs)]
         when_imported(
             "torch.utils.data.dataloader",
             lambda module: self._undo.append(loaders.follow(self._recorder, module)),
@@ -124,9 +142,14 @@ class WatchHook:
                 self._look = Look(self._writer, self._torch, self._recorder.in_loader)
                 self._writer.fact("anomaly_mode", bool(self._torch.is_anomaly_enabled()))
             self._recorder.kind_of_next = "looked_into"
-        elif self._look is not None:
+        elif self._look is not None or self._counted:
             self._end_look()
             self._recorder.kind_of_next = "steady"
+        self._graphs.step_completed()
+        self._counted = is_counted(steps)
+        if self._counted:
+            self._counting.count(steps)
+            self._recorder.kind_of_next = "looked_into"
 
     def _stop(self, reason: str) -> None:
         from flatout.launch import stop_run

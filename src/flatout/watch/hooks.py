@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from flatout.steps.imports import when_imported
 
 if TYPE_CHECKING:
+    from flatout.watch.graphs import Graphs
     from flatout.watch.recorder import Recorder
 
 
-def follow(recorder: Recorder, torch: Any) -> Callable[[], None]:
+def follow(recorder: Recorder, torch: Any, graphs: Graphs) -> Callable[[], None]:
     """Install them; returns what takes them out again."""
     module = torch.nn.Module
     plain_save, plain_train, plain_eval = torch.save, module.train, module.eval
@@ -30,17 +31,22 @@ def follow(recorder: Recorder, torch: Any) -> Callable[[], None]:
     def train(self: Any, mode: bool = True) -> Any:
         if mode:
             recorder.evaluating(model_trains=True)
+            graphs.evaluation_ends()
         return plain_train(self, mode)
 
     @wraps(plain_eval)
     def evaluate(self: Any) -> Any:
         recorder.evaluating(model_trains=False)
+        graphs.evaluation_begins()
         return plain_eval(self)
 
     torch.save, module.train, module.eval = save, train, evaluate
     when_imported("torch._dynamo.callback", lambda callback: _follow_compiler(recorder, callback))
 
+    undo_graphs = graphs.follow(torch)
+
     def undo() -> None:
+        undo_graphs()
         torch.save, module.train, module.eval = plain_save, plain_train, plain_eval
 
     return undo

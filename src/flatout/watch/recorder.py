@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Hashable
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from flatout.recording.schema import Phase
+from flatout.recording.schema import Phase, Place
 from flatout.recording.timed import Kind, TimedStep
 from flatout.steps.parts import Known, Ledger, Stretch, sums
+from flatout.steps.places import user_place
 from flatout.watch.loaders import LoaderFacts
 from flatout.watch.taping import tape_of
 
@@ -34,6 +37,7 @@ class Recorder:
         self._ledger = Ledger(self._zero)
         self._thread: int | None = None
         self._phase: Phase = "setup"
+        self.optimizers: dict[int, tuple[weakref.ref[Any], Place | None]] = {}
         self._loaders: dict[Hashable, LoaderFacts] = {}
         self._steady: deque[list[Stretch]] = deque(maxlen=TAPED_STEPS)
         self._closed = False
@@ -92,7 +96,8 @@ class Recorder:
             self._ledger.end(now)
 
     def optimizer_stepped(self, optimizer: Any) -> None:
-        pass
+        if id(optimizer) not in self.optimizers:
+            self.optimizers[id(optimizer)] = weakref.ref(optimizer), user_place()
 
     def step_completed(self, steps: int) -> None:
         if not self.here():
@@ -115,6 +120,11 @@ class Recorder:
         tape = tape_of(list(self._steady), loaders, self.steps)
         if tape is not None:
             self._writer.tape(tape)
+
+    def optimizer_seconds(self) -> float | None:
+        """The median that optimizers take of a steady step; None where there was none."""
+        times = [sums(step).get("optimizer", 0.0) for step in self._steady]
+        return median(times) if times else None
 
     def close(self) -> None:
         """Follow no longer."""

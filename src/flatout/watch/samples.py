@@ -27,7 +27,7 @@ class Samples:
 
         self._writer = writer
         self._now_and_then = now_and_then
-        self._process: Any = psutil.Process()
+        self.process: Any = psutil.Process()
         self._rows: list[tuple[float, int, float]] = []
         self._began = time.monotonic()
         self._every = 1
@@ -47,7 +47,7 @@ class Samples:
             ticks += 1
             if ticks % self._every == 0:
                 now, used = time.monotonic(), sum(os.times()[:2])
-                self._rows.append((now - self._began, self._process.memory_info().rss, (used - spent) / (now - last)))
+                self._rows.append((now - self._began, self.process.memory_info().rss, (used - spent) / (now - last)))
                 last, spent = now, used
                 if len(self._rows) > _MOST:
                     self._rows, self._every = self._rows[::2], self._every * 2
