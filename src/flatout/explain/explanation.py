@@ -57,7 +57,7 @@ def explanation_of(recording: Recording) -> Explanation:
     found = (
         ()
         if time is None
-        else tuple(measured_findings(tape, facts, recording.observations(), time.median_seconds, len(steps)))
+        else tuple(measured_findings(tape, facts, time.median_seconds, len(steps), recording.observations()))
     )
     ending = recording.ending
     return Explanation(

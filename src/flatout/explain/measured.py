@@ -32,12 +32,16 @@ SEEN: tuple[Callable[[Sights], Iterator[Finding]], ...] = (
 
 
 def measured_findings(
-    tape: Tape | None, facts: dict[str, Any], seen: Sequence[Observation], step_seconds: float, steps: int
+    tape: Tape | None,
+    facts: dict[str, Any],
+    step_seconds: float,
+    steps: int,
+    seen: Sequence[Observation] = (),
 ) -> list[Finding]:
     """What is wrong and what would make a step shorter: the most severe first, of those the largest saving.
 
-    `facts` are the recording's, `seen` what the run was seen to do, `step_seconds` is the measured median of its steps,
-    `steps` how many there were.
+    `facts` are the recording's, `step_seconds` is the measured median of its steps, `steps` how many there were, `seen`
+    what the run was seen to do.
     """
     sights = Sights(seen, step_seconds)
     found = [finding for rule in SEEN for finding in rule(sights)]
