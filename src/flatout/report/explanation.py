@@ -7,7 +7,7 @@ from rich.text import Text
 
 from flatout.explain.explanation import Explanation, StepTime
 from flatout.report.bars import Kind, bar, bar_width, cells_of, legend
-from flatout.report.findings import print_findings
+from flatout.report.findings import print_titled
 from flatout.report.layout import INDENT, print_hanging, print_labelled, print_line
 from flatout.report.sources import short_path
 from flatout.report.units import count_text, fine_duration_text, rate_text
@@ -47,7 +47,10 @@ def print_explanation(explanation: Explanation, console: Console, verbose: bool 
         print_labelled("beside", Text(f"{', '.join(words)} in all, in none of the steps above", "dim"), console)
     if explanation.findings:
         console.print()
-        print_findings(explanation.findings, "this machine", console, verbose=verbose)
+        title = (
+            Text(INDENT).append("What to mend", "bold").append(", each alone, as timed, tried or replayed here", "dim")
+        )
+        print_titled(explanation.findings, title, console, verbose)
 
 
 def verdict(explanation: Explanation) -> Text:

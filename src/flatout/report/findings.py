@@ -18,10 +18,13 @@ _FEW = 5
 
 def print_findings(findings: Sequence[Finding], gpu: str, console: Console, *, verbose: bool = False) -> None:
     """The largest saving first. Each is what a step would be shorter by if this alone were mended, replayed."""
+    title = f"What would make a step shorter on {gpu}"
+    print_titled(findings, Text("  ").append(title, "bold").append(", each alone, by replay", "dim"), console, verbose)
+
+
+def print_titled(findings: Sequence[Finding], title: Text, console: Console, verbose: bool) -> None:
+    """The findings below a title of their own."""
     shown = findings if verbose else findings[:_FEW]
-    title = (
-        Text("  ").append(f"What would make a step shorter on {gpu}", "bold").append(", each alone, by replay", "dim")
-    )
     print_line(title, console)
     for finding in shown:
         console.print()
