@@ -83,3 +83,10 @@ def test_a_copy_from_the_host_says_where_it_comes_from(seen: list[Operation]) ->
 
 def test_nobody_is_told_when_nobody_listens(machine: Machine) -> None:
     assert observing.listener is None
+
+
+def test_a_lookup_of_rows_is_told_once(seen: list[Operation]) -> None:
+    table, indices = torch.empty(50, 8, device="cuda"), torch.zeros(4, 6, dtype=torch.int64, device="cuda")
+    seen.clear()
+    torch.nn.functional.embedding(indices, table)
+    assert [told.base for told in seen if cost(told).kernels] == ["aten::index_select"]

@@ -14,7 +14,7 @@ from flatout.virtual import machine as machines
 from flatout.virtual.dispatch import generic
 from flatout.virtual.operators import Operator, operator, operator_of
 from flatout.virtual.sparse.registration import register_constructors
-from flatout.virtual.stand_ins import Handler, composites, handlers
+from flatout.virtual.stand_ins import Handler, composites, handlers, taken_apart
 
 KEYS = ("CUDA", "HPU")
 
@@ -115,7 +115,8 @@ def register() -> None:
         warnings.simplefilter("ignore")  # a kernel that CUDA builds have is replaced: that is the purpose
         for name in sorted(covered_names()):
             # A factory launches nothing, and PyTorch's shape functions call it too.
-            kernel = _kernel(name, handlers.get(name), told=name not in _FACTORIES)
+            told = name not in _FACTORIES and name not in taken_apart
+            kernel = _kernel(name, handlers.get(name), told=told)
             short = name[len("aten::") :]
             for key in (*KEYS, "Meta") if name in _FACTORIES else KEYS:
                 library.m.impl(short, key, kernel, False)

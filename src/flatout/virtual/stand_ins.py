@@ -8,10 +8,15 @@ from typing import Any, TypeAlias
 Handler: TypeAlias = Callable[..., Any]
 
 handlers: dict[str, Handler] = {}
+taken_apart: set[str] = set()
+"""Those of the stand-ins' operators that launch nothing themselves: the operators that they call are told of."""
 
 
-def stands_in(*names: str) -> Callable[[Handler], Handler]:
-    """Register a stand-in: ``handler(op, *args, **kwargs)`` answers these operators, named as ``add.Tensor``."""
+def stands_in(*names: str, apart: bool = False) -> Callable[[Handler], Handler]:
+    """Register a stand-in: ``handler(op, *args, **kwargs)`` answers these operators, named as ``add.Tensor``.
+
+    `apart`: it only calls other operators of the virtual GPU, of which listeners hear in its place.
+    """
 
     def register(handler: Handler) -> Handler:
         for name in names:
@@ -20,6 +25,8 @@ def stands_in(*names: str) -> Callable[[Handler], Handler]:
                 f"{full} has two stand-ins: {handlers[full].__module__} and {handler.__module__}"
             )
             handlers[full] = handler
+            if apart:
+                taken_apart.add(full)
         return handler
 
     return register

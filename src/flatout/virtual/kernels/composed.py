@@ -18,7 +18,7 @@ from flatout.virtual.tensor import native_index
 _aten: Any = torch.ops.aten
 
 
-@stands_in("embedding", "_pack_padded_sequence")
+@stands_in("embedding", "_pack_padded_sequence", apart=True)
 def composed(op: Operator, *args: Any, **kwargs: Any) -> Any:
     """Its check would name the native device; it is made in `flatout.virtual.cuda_errors.kernel_checks` before."""
     return op.overload._op_dk(torch._C.DispatchKey.CompositeExplicitAutograd, *args, **kwargs)
@@ -33,7 +33,7 @@ def naming_devices(op: Operator, *args: Any, **kwargs: Any) -> Any:
     return _in_words_of_a_gpu(taken_apart, op, *args, **kwargs)
 
 
-@stands_in("block_diag")
+@stands_in("block_diag", apart=True)
 def block_diag(op: Operator, tensors: Sequence[torch.Tensor]) -> Any:
     return _in_words_of_a_gpu(composed, op, tensors)
 
