@@ -45,8 +45,10 @@ def print_explanation(explanation: Explanation, console: Console, verbose: bool 
         words = [f"{_BESIDE_WORDS[part]} {fine_duration_text(seconds)}" for part, seconds in time.beside.items()]
         console.print()
         print_labelled("beside", Text(f"{', '.join(words)} in all, in none of the steps above", "dim"), console)
-    if explanation.findings:
-        console.print()
+    console.print()
+    if not explanation.findings:
+        print_line(Text(INDENT).append("Nothing to mend was found.", "bold"), console)
+    else:
         title = (
             Text(INDENT).append("What to mend", "bold").append(", each alone, as timed, tried or replayed here", "dim")
         )
