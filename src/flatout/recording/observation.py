@@ -1,4 +1,4 @@
-"""Something that a real run was seen to do: what, at which line, how often, and what that took."""
+"""Something that a real run was seen to do: what, at which line, how often, and what leaving it would save."""
 
 from __future__ import annotations
 
@@ -24,17 +24,15 @@ class Observation(msgspec.Struct, frozen=True):
         sight: what was seen.
         place: at which line of the script; None where no line is to blame.
         count: how often.
-        seconds: what it took, all in all. None where that is not known.
         steps: over how many steps that was.
-        saved_seconds, low_seconds, high_seconds: what a step would be shorter by without it, where an alternative was
-            tried on this machine, or the time is that of something which can simply be left out; else None.
+        saved_seconds, low_seconds, high_seconds: what a step would be shorter by, where an alternative was tried on
+            this machine; else None.
         evidence: what else was measured, for the report.
     """
 
     sight: Sight
     place: Place | None
     count: int
-    seconds: float | None
     steps: int
     saved_seconds: float | None = None
     low_seconds: float | None = None

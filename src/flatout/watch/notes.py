@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from flatout.recording.observation import Observation, Sight
@@ -14,27 +13,17 @@ class Note:
 
     def __init__(self) -> None:
         self.count = 0
-        self.seconds = 0.0
-        self._squares = 0.0
         self.evidence: dict[str, Any] = {}
         self.saved: tuple[float, float, float] | None = None
         self._last_step = -1
         self.steps_seen = 0
 
-    def add(self, step: int, seconds: float = 0.0, count: int = 1) -> None:
-        """It was seen again, in that step, and took so long."""
+    def add(self, step: int, count: int = 1) -> None:
+        """It was seen again, in that step."""
         self.count += count
-        self.seconds += seconds
-        self._squares += seconds * seconds
         if step != self._last_step:
             self._last_step = step
             self.steps_seen += 1
-
-    @property
-    def spread_seconds(self) -> float:
-        """Half the 95 % interval of `seconds`, from how much the times differ."""
-        variance = self._squares / self.count - (self.seconds / self.count) ** 2 if self.count else 0.0
-        return 1.96 * math.sqrt(max(0.0, variance) * self.count)
 
 
 class Notes:
@@ -57,12 +46,11 @@ class Notes:
                 sight=sight,
                 place=place,
                 count=note.count,
-                seconds=note.seconds or None,
                 steps=steps,
                 saved_seconds=note.saved[0] if note.saved else None,
                 low_seconds=note.saved[1] if note.saved else None,
                 high_seconds=note.saved[2] if note.saved else None,
-                evidence={"steps_seen": note.steps_seen, "spread_seconds": note.spread_seconds, **note.evidence},
+                evidence={"steps_seen": note.steps_seen, **note.evidence},
             )
             for (sight, place), note in self._notes.items()
             if note.count
