@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any, TypeAlias
 
 from flatout.importers.cuda_snapshot import CudaSnapshot, TraceEvent
-from flatout.virtual.places import is_users_own
+from flatout.steps.places import is_users_own
 
 _OPERATOR = "at::_ops::"
 

@@ -79,7 +79,7 @@ class DryRunHook:
             stop_run(f"{steps} steps done")
 
     def _note_steps(self, steps: int) -> None:
-        from flatout.virtual.places import user_place
+        from flatout.steps.places import user_place
 
         machine = self._machine
         memory = machine.gpus[0].memory

@@ -32,11 +32,11 @@ from flatout.recording.tape import (
     Wait,
     Work,
 )
+from flatout.steps.places import user_place
 from flatout.virtual import observing
 from flatout.virtual.face.pinning import is_pinned
 from flatout.virtual.marks import Marks
 from flatout.virtual.measured import typical_loader, typical_work
-from flatout.virtual.places import user_place
 from flatout.virtual.regions import Regions, tensors_in
 from flatout.virtual.tensor import HOST_INDEX, native_index
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import torch
 
+from flatout.steps.places import reading_line, user_place
 from flatout.virtual import machine as machines
 from flatout.virtual.hints import Hint
-from flatout.virtual.places import reading_line, user_place
 from flatout.virtual.tensor import allocation_of
 
 GUARD = 100

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from flatout.recording.schema import Phase
+from flatout.steps.places import user_place
 from flatout.virtual import files
 from flatout.virtual.alike import Alike
 from flatout.virtual.cuda_errors.driver import invalid_device_ordinal
 from flatout.virtual.memory import DeviceMemory
-from flatout.virtual.places import user_place
 
 if TYPE_CHECKING:
     from flatout.gpu import GPU

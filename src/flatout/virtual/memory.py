@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from flatout.recording.schema import Category, Holder, Peak, Phase, Place
+from flatout.steps.places import user_place
 from flatout.virtual.allocator import CachingAllocator, OutOfDeviceMemory
-from flatout.virtual.places import user_place
 from flatout.virtual.tensor import Allocation
 
 if TYPE_CHECKING:

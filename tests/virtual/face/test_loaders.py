@@ -12,8 +12,8 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from flatout.recording.tape import Fetch, Loader, Tape, Transfer, Work
+from flatout.steps.batches import Notebook, Stopwatch, samples_in
 from flatout.virtual.clock import Clock
-from flatout.virtual.face.loaders import Notebook, Stopwatch, samples_in
 from flatout.virtual.machine import Machine
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 
 from flatout.errors import UnsupportedError
+from flatout.steps.imports import when_imported
 from flatout.virtual import machine as machines
 from flatout.virtual import regions
-from flatout.virtual.face import late
 from flatout.virtual.face.patches import Patches
 from flatout.virtual.tensor import is_virtual
 
@@ -193,7 +193,7 @@ def install(patches: Patches) -> None:
 
     for name in ("is_compiling", "is_dynamo_compiling"):
         patches.set(torch.compiler, name, _compiling(getattr(torch.compiler, name)))
-    late.when_imported("torch._dynamo", patch_dynamo)
-    late.when_imported("torch.export", patch_export)
-    late.when_imported("torch.onnx", patch_onnx)
+    when_imported("torch._dynamo", patch_dynamo)
+    when_imported("torch.export", patch_export)
+    when_imported("torch.onnx", patch_onnx)
     patches.set(torch.jit, "trace", _without_check(torch.jit.trace))

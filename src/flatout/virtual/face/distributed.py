@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from flatout.errors import UnsupportedError
-from flatout.virtual.face import late
+from flatout.steps.imports import when_imported
 from flatout.virtual.face.patches import Patches
 
 
@@ -109,4 +109,4 @@ def install(patches: Patches) -> None:
     def patch(module: ModuleType) -> None:
         _patch(patches, module)
 
-    late.when_imported("torch.distributed.distributed_c10d", patch)
+    when_imported("torch.distributed.distributed_c10d", patch)

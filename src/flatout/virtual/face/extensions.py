@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from flatout.errors import UnsupportedError
-from flatout.virtual.face import flash_attention, late
+from flatout.steps.imports import when_imported
+from flatout.virtual.face import flash_attention
 from flatout.virtual.face.compiled import any_virtual
 from flatout.virtual.face.patches import Patches
 from flatout.virtual.registration import by_shape
@@ -84,8 +85,8 @@ def install(patches: Patches) -> None:
         for name in ("load", "load_inline"):
             patches.set(module, name, _refuse_cuda(name, getattr(module, name)))
 
-    late.when_imported("triton.runtime.jit", patch_triton)
-    late.when_imported("torch.utils.cpp_extension", patch_extensions)
+    when_imported("triton.runtime.jit", patch_triton)
+    when_imported("torch.utils.cpp_extension", patch_extensions)
     finder = flash_attention.Finder()
     sys.meta_path.append(finder)  # the last one asked: only where the real package is absent
 

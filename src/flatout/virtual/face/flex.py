@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flatout.errors import UnsupportedError
-from flatout.virtual.face.late import when_imported
+from flatout.steps.imports import when_imported
 from flatout.virtual.tensor import is_virtual
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from flatout.steps.imports import watch_imports
 from flatout.virtual import private_names
 from flatout.virtual.face import (
     accelerator,
@@ -22,7 +23,6 @@ from flatout.virtual.face import (
     graphs,
     grouping,
     interchange,
-    late,
     legacy_types,
     loaders,
     masks,
@@ -65,7 +65,6 @@ _PARTS = (
     masks,
     collectives,
     categories,
-    late,
     compiled,
     distributed,
     grouping,
@@ -83,6 +82,7 @@ def install(machine: Machine) -> Installed:
     private_names.check()
     forks.install()
     patches = Patches()
+    patches.on_undo(watch_imports())
     intercepted = [
         Intercepted(torch.device, devices.construct_device),
         Intercepted(torch.Generator, generators.construct_generator),

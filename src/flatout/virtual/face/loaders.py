@@ -6,19 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from flatout.recording.tape import Loader
 from flatout.steps.batches import Notebook, Stopwatch, WorkerLoop, follow_workers, samples_in
+from flatout.steps.imports import when_imported
+from flatout.steps.places import user_place
 from flatout.virtual import machine as machines
-from flatout.virtual.face import late
-from flatout.virtual.places import user_place
 
 if TYPE_CHECKING:
     from flatout.virtual.face.patches import Patches
 
-__all__ = ["Notebook", "Stopwatch", "install", "samples_in"]
-
 
 def install(patches: Patches) -> None:
     """Follow every DataLoader of this process, and its workers."""
-    late.when_imported("torch.utils.data.dataloader", lambda module: _follow(patches, module))
+    when_imported("torch.utils.data.dataloader", lambda module: _follow(patches, module))
 
 
 def _follow(patches: Patches, dataloader: Any) -> None:
