@@ -7,6 +7,7 @@ import time
 import pytest
 import torch
 
+from flatout.watch import trials
 from flatout.watch.trials import goes_one_by_one, optimizer_trial, ratio
 
 
@@ -41,6 +42,12 @@ def test_copies_are_tried_and_the_parameters_stay() -> None:
     assert found.ratio.high < 0.9  # 200 small tensors: measured 0.1 to 0.3
     assert all(torch.equal(one, torch.ones(4)) for one in made)
     assert not optimizer.state
+
+
+def test_parameters_that_would_take_much_memory_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    optimizer = torch.optim.Adam(parameters(4))
+    monkeypatch.setattr(trials, "MOST_BYTES", 4 * 4 * 4 - 1)
+    assert optimizer_trial(optimizer) is None
 
 
 def test_an_optimizer_of_the_scripts_own_is_left_alone() -> None:

@@ -17,6 +17,10 @@ import torch
 
 ROUNDS = 9
 LONGEST_SECONDS = 3.0
+MOST_BYTES = 2**28
+"""Of parameters. Two copies with gradients and two moments each are eight times that, and a script must not run out of
+memory because of what is tried after its end."""
+
 _STUDENT_95 = {4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31}
 """Student's t for 95 % by degrees of freedom."""
 
@@ -76,6 +80,8 @@ def goes_one_by_one(optimizer: torch.optim.Optimizer) -> bool:
 def optimizer_trial(optimizer: torch.optim.Optimizer) -> OptimizerTrial | None:
     """Try `fused` and `foreach` in place of one by one, on copies of the parameters and gradients."""
     if not type(optimizer).__module__.startswith("torch.optim") or not goes_one_by_one(optimizer):
+        return None
+    if sum(p.numel() * p.element_size() for group in optimizer.param_groups for p in group["params"]) > MOST_BYTES:
         return None
     plain = _copied(optimizer, foreach=False)
     best: OptimizerTrial | None = None
